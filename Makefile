@@ -1,0 +1,39 @@
+# Every target makes what it needs; a second call finds it made.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TEST_WORKERS ?= 2
+# Recorders need a GPU and write the data that the figures start from; they are run by hand.
+FIGURES := $(filter-out bench/record_%.py,$(wildcard bench/*.py))
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
+
+$(READY): pyproject.toml constraints.txt tools/set_up_venv
+	@tools/set_up_venv $(VENV)
+	@touch $@
+
+demo: $(READY) ## compare the policies with time-slicing and MPS on a mix of tenants, in virtual time
+	$(BIN)/dure sim kernel examples/scenarios/demo.yaml
+
+test: $(READY) ## run the fast tests
+	$(BIN)/pytest -n $(TEST_WORKERS)
+
+check: $(READY) ## lint, format, types, import rules, purity of the deciders
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_purity.py
+
+bench: $(READY) ## reproduce the published figures
+	@set -e; for script in $(FIGURES); do echo "== $$script"; $(BIN)/python "$$script"; done
+
+clean: ## remove the virtual environment, caches and build output
+	rm -rf $(VENV) build dist out src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests tools -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,3 @@
+"""Dure shares accelerators between tenants: GPU kernels, containers on a host, jobs in a fleet."""
+
+__version__ = "0.1.0"

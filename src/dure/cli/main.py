@@ -1,0 +1,102 @@
+"""The `dure` command: its global options, its groups of commands, and how it ends.
+
+A group is a typer app in a file of its own, registered below with `app.add_typer`. Commands raise;
+only this file turns what they raise into a sentence and an exit code. Groups import what is slow
+to load inside the command that needs it, so that `dure --help` answers at once.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from dure import __version__
+from dure.domain.errors import DureError, InputError
+from dure.kit.files import FileProblem
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+EXIT_BUG = 70  # EX_SOFTWARE of sysexits.h
+
+DEBUG_FLAG = "--debug"
+
+app = typer.Typer(
+    name="dure",
+    help="Share accelerators between tenants: kernels, containers, jobs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dure {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global_options(
+    debug: Annotated[
+        bool, typer.Option(DEBUG_FLAG, help="Show the whole trace of an error.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Share accelerators between tenants: kernels, containers, jobs."""
+
+
+def main() -> None:
+    """Run the command line of this process and exit."""
+    arguments = _debug_first(sys.argv[1:])
+    try:
+        try:
+            app(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(EXIT_FAILED)
+    except Exception as error:  # noqa: BLE001, the last place that can say something useful
+        sys.exit(_report(error, debug=DEBUG_FLAG in arguments[:1]))
+
+
+def _debug_first(arguments: Sequence[str]) -> list[str]:
+    """Let `--debug` stand anywhere before `--`, since people add it to the end of a failed line."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    ours, rest = arguments[:end], arguments[end:]
+    kept = [argument for argument in ours if argument != DEBUG_FLAG]
+    return [*([DEBUG_FLAG] if len(kept) < len(ours) else []), *kept, *rest]
+
+
+def _report(error: Exception, *, debug: bool) -> int:
+    """Say on stderr what happened, in one sentence, and give the exit code that belongs to it."""
+    if debug:
+        traceback.print_exception(error)
+    match error:
+        case InputError() | FileProblem():
+            sentence, code = str(error), EXIT_BAD_INPUT
+        case DureError():
+            sentence, code = str(error), EXIT_FAILED
+        case _:
+            story = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            advice = (
+                "please report the trace above"
+                if debug
+                else (f"please run the command again with {DEBUG_FLAG} and report what it prints")
+            )
+            sentence, code = f"Dure failed in a way it should not ({story}); {advice}.", EXIT_BUG
+    one_line = Text(" ".join(sentence.split()), style="red")
+    Console(stderr=True).print(one_line, soft_wrap=True)
+    return code
+
+
+def _drop_output() -> None:
+    """The reader of our output has gone: what is still buffered goes nowhere, without complaint."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,1 @@
+"""The nouns every level of Dure shares; standard library and numpy only."""

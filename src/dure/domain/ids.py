@@ -1,0 +1,12 @@
+"""Identifiers, as distinct types so that one kind cannot be passed for another."""
+
+from typing import NewType
+
+TenantId = NewType("TenantId", str)
+"""A user of an accelerator: a program, a service, a team; unique on its host."""
+
+GpuId = NewType("GpuId", str)
+"""One physical accelerator, by the UUID its driver reports."""
+
+PlanEpoch = NewType("PlanEpoch", int)
+"""Counts the plans a machine has published; a higher epoch replaces a lower one."""

@@ -1,0 +1,1 @@
+"""Level 1: which tenants' kernels run on one accelerator next, and where. Pure."""

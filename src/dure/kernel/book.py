@@ -1,0 +1,123 @@
+"""What is known of one tenant's kernels: durations, widths, classes, speed on fewer units.
+
+No offline profiling: everything is learned from the launches the shim happened to time.
+"""
+
+from dataclasses import dataclass, field
+
+from dure.domain.accelerator import AcceleratorProfile
+from dure.domain.kernel import KernelClass, KernelProfile, KernelSignature, classify
+from dure.domain.readings import KernelSample
+from dure.kernel.interference import ClassMix
+
+SHARES = (0.25, 0.5, 0.75)
+"""Shares of the device at which speed is tracked; between them it is interpolated."""
+
+_SOLO_STEP = 0.2
+_MIX_STEP = 0.05
+_SPEED_STEP = 0.1
+_FULL = 0.97
+"""A set of at least this share counts as the whole device."""
+_BOOK_LIMIT = 4096
+"""Signatures kept per tenant; beyond it the oldest go."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    solo_ns: float
+    samples: int
+    certain: bool
+    """Measured alone on the whole device, not guessed from company."""
+
+
+@dataclass(slots=True)
+class KernelBook:
+    """Learned behaviour of one tenant's kernels."""
+
+    profile: AcceleratorProfile
+    _entries: dict[KernelSignature, _Entry] = field(default_factory=dict)
+    mix: ClassMix = (1.0, 0.0, 0.0, 0.0)
+    width_share: float = 1.0
+    """Share of the device its kernels fill, weighted by time."""
+    _speeds: list[float] = field(default_factory=lambda: list(SHARES))
+    _seen: int = 0
+
+    def learn(self, sample: KernelSample) -> float | None:
+        """Take in timed launches; returns the slow-down in company, if they had any."""
+        mean_ns = sample.total_ns / max(sample.count, 1)
+        entry = self._entries.get(sample.signature)
+        alone = not sample.company
+        share = sample.sms / self.profile.sms
+        if entry is None:
+            self._make_room()
+            entry = _Entry(mean_ns * (1.0 if alone else 0.7), 0, alone and share >= _FULL)
+            self._entries[sample.signature] = entry
+        entry.samples += sample.count
+        self._learn_shape(sample.signature, entry.solo_ns)
+        if not alone:
+            return mean_ns / max(entry.solo_ns / self.speed(share), 1.0)
+        if share >= _FULL:
+            step = _SOLO_STEP if entry.certain else 1.0
+            entry.solo_ns += step * (mean_ns - entry.solo_ns)
+            entry.certain = True
+        elif entry.certain:
+            self._learn_speed(share, entry.solo_ns / max(mean_ns, 1.0))
+        return None
+
+    def speed(self, share: float) -> float:
+        """Speed on a share of the device, relative to all of it: concave, between 0 and 1."""
+        if share >= _FULL:
+            return 1.0
+        low_share, low_speed = 0.0, 0.0
+        for known_share, known_speed in zip(
+            (*SHARES, 1.0), (*self._speeds, 1.0), strict=True
+        ):
+            if share <= known_share:
+                part = (share - low_share) / (known_share - low_share)
+                return low_speed + part * (known_speed - low_speed)
+            low_share, low_speed = known_share, known_speed
+        return 1.0
+
+    def profiles(self) -> tuple[KernelProfile, ...]:
+        """Everything learned, for reports."""
+        return tuple(
+            KernelProfile(
+                signature,
+                entry.solo_ns,
+                entry.samples,
+                classify(signature, entry.solo_ns, self.profile),
+            )
+            for signature, entry in self._entries.items()
+        )
+
+    def _learn_shape(self, signature: KernelSignature, solo_ns: float) -> None:
+        """Move class mix, width and the prior of speed towards this kernel, by its duration."""
+        kernel_class = classify(signature, solo_ns, self.profile)
+        step = max(_MIX_STEP, 1.0 / (1.0 + self._seen))
+        self._seen += 1
+        self.mix = tuple(  # type: ignore[assignment]
+            old + step * ((index == kernel_class) - old) for index, old in enumerate(self.mix)
+        )
+        width = signature.width_sms(self.profile) / self.profile.sms
+        self.width_share += step * (width - self.width_share)
+        whole = signature.waves(self.profile.sms)
+        for index, share in enumerate(SHARES):
+            modelled = whole / signature.waves(int(share * self.profile.sms))
+            self._speeds[index] += 0.2 * step * (modelled - self._speeds[index])
+
+    def _learn_speed(self, share: float, speed: float) -> None:
+        nearest = min(range(len(SHARES)), key=lambda index: abs(SHARES[index] - share))
+        if abs(SHARES[nearest] - share) <= 0.13:
+            known = self._speeds[nearest]
+            self._speeds[nearest] = min(1.0, max(0.02, known + _SPEED_STEP * (speed - known)))
+        ordered = sorted(self._speeds)
+        self._speeds[:] = ordered
+
+    def _make_room(self) -> None:
+        if len(self._entries) >= _BOOK_LIMIT:
+            del self._entries[next(iter(self._entries))]
+
+    @property
+    def main_class(self) -> KernelClass:
+        """The class it spends most of its time in."""
+        return KernelClass(max(range(4), key=self.mix.__getitem__))

@@ -1,0 +1,328 @@
+"""The kernel machine: events in, instructions out. No clock, no I/O, no randomness.
+
+Everything it knows came in an event, so a journal of events replays to the same instructions.
+One instance looks after one accelerator.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import exp
+from typing import Any, ClassVar
+
+from dure.domain.accelerator import AcceleratorProfile
+from dure.domain.errors import InputError, InvariantError
+from dure.domain.events import (
+    Event,
+    PolicyParameters,
+    PolicyRequested,
+    ProgressReported,
+    ReadingsTaken,
+    TenantChanged,
+    TenantJoined,
+    TenantLeft,
+)
+from dure.domain.ids import PlanEpoch, TenantId
+from dure.domain.instructions import (
+    Instruction,
+    PolicySwitched,
+    PreviewPlan,
+    PublishPlan,
+    RaiseSignal,
+    RequestRefused,
+    SetAllotment,
+)
+from dure.domain.plan import Plan, SmSet
+from dure.domain.readings import KernelSample
+from dure.domain.signals import Signal, SignalKind
+from dure.kernel.interference import Interference
+from dure.kernel.planner import Planner
+from dure.kernel.policies.base import Policy
+from dure.kernel.policies.registry import make_policy
+from dure.kernel.resources import Allotments, whole
+from dure.kernel.squads import SquadSearch
+from dure.kernel.track import Track
+
+_WEIGHT_RATE = 0.5
+"""Eq. 3's α, per tick of full shortfall."""
+_WEIGHT_RANGE = 8.0
+"""A weight stays within this factor of what its owner set."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSettings:
+    """What a kernel machine is started with."""
+
+    accelerator: AcceleratorProfile
+    policy: str = "hybrid"
+    parameters: PolicyParameters = ()
+    side_by_side: bool = False
+    """Whether kernels of different tenants can overlap (the MPS substrate)."""
+    validate: bool = False
+    """Check invariants after every event; for tests."""
+
+
+@dataclass(slots=True)
+class KernelMachine:
+    """Decides for one accelerator."""
+
+    settings: MachineSettings
+    policy: Policy = field(init=False)
+    interference: Interference = field(default_factory=Interference)
+    tracks: dict[TenantId, Track] = field(default_factory=dict)
+    plan: Plan | None = None
+    _allotments: Allotments = field(init=False)
+    _search: SquadSearch = field(init=False)
+    _planner: Planner = field(init=False)
+    _epoch: int = 0
+    _now_ns: int = 0
+    _read_ns: int | None = None
+    _alarms: set[tuple[TenantId, SignalKind]] = field(default_factory=set)
+    _advised_bytes: dict[TenantId, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.policy = make_policy(settings.policy, settings.parameters)
+        self._allotments = Allotments(settings.accelerator)
+        self._search = SquadSearch(
+            settings.accelerator, self.interference, settings.side_by_side
+        )
+        self._planner = Planner(settings.accelerator, self.interference, settings.side_by_side)
+
+    def handle(self, event: Event) -> tuple[Instruction, ...]:
+        """Take in one event; returns what is to be done about it."""
+        if event.now_ns < self._now_ns:
+            raise InvariantError(
+                f"event at {event.now_ns} ns comes after one at {self._now_ns} ns",
+                "feed events in the order of their time",
+            )
+        self._now_ns = event.now_ns
+        instructions = self._handlers[type(event)](self, event)
+        if self.settings.validate:
+            self._validate()
+        return tuple(instructions)
+
+    # Tenants
+
+    def _joined(self, event: TenantJoined) -> list[Instruction]:
+        return self._admit(event, Track.start(event.tenant, self.settings.accelerator, event.now_ns))
+
+    def _changed(self, event: TenantChanged) -> list[Instruction]:
+        track = self.tracks.get(event.tenant.id)
+        if track is None:
+            return [RequestRefused(f"tenant '{event.tenant.id}' is not here")]
+        return self._admit(event, track)
+
+    def _admit(self, event: TenantJoined | TenantChanged, track: Track) -> list[Instruction]:
+        try:
+            changed = self._allotments.give(event.tenant)
+        except InputError as error:
+            return [RequestRefused(str(error))]
+        known = self.tracks.setdefault(event.tenant.id, track)
+        known.retell(event.tenant)
+        return [*(SetAllotment(allotment) for allotment in changed), *self._replan()]
+
+    def _left(self, event: TenantLeft) -> list[Instruction]:
+        if self.tracks.pop(event.tenant, None) is None:
+            return []
+        self.interference.forget(event.tenant)
+        self._alarms = {alarm for alarm in self._alarms if alarm[0] != event.tenant}
+        self._advised_bytes.pop(event.tenant, None)
+        changed = self._allotments.take_back(event.tenant)
+        return [*(SetAllotment(allotment) for allotment in changed), *self._replan()]
+
+    # Learning
+
+    def _read(self, event: ReadingsTaken) -> list[Instruction]:
+        elapsed = event.now_ns - self._read_ns if self._read_ns is not None else 0
+        self._read_ns = event.now_ns
+        for reading in event.readings:
+            track = self.tracks.get(reading.tenant)
+            if track is not None:
+                track.learn(event.now_ns, elapsed, reading)
+        for sample in event.samples:
+            self._learn_sample(sample)
+        for track in self.tracks.values():
+            self.interference.describe(track.id, track.book.mix)
+            track.adapt_leeway()
+        self._adapt_weights()
+        return [*self._signals(), *self._replan()]
+
+    def _learn_sample(self, sample: KernelSample) -> None:
+        track = self.tracks.get(sample.tenant)
+        if track is None:
+            return
+        slowdown = track.book.learn(sample)
+        if slowdown is None:
+            return
+        own = self._sms_of(sample.tenant)
+        if own.count != sample.sms:
+            own = whole(self.settings.accelerator)
+        company = tuple(
+            (other, self.interference.phi(own, self._sms_of(other)))
+            for other in sample.company
+            if other in self.tracks
+        )
+        self.interference.observe(sample.tenant, company, slowdown)
+
+    def _progress(self, event: ProgressReported) -> list[Instruction]:
+        track = self.tracks.get(event.tenant)
+        if track is not None:
+            track.report_progress(event.done, event.total)
+        return []
+
+    def _adapt_weights(self) -> None:
+        """Eq. 3 for everybody, kept within a range of what the owners set."""
+        for track in self.tracks.values():
+            grown = track.weight * exp(_WEIGHT_RATE * track.attainment.shortfall())
+            base = track.tenant.weight
+            track.weight = min(max(grown, base), base * _WEIGHT_RANGE)
+
+    # Policies
+
+    def _requested(self, event: PolicyRequested) -> list[Instruction]:
+        try:
+            policy = make_policy(event.policy, event.parameters)
+        except InputError as error:
+            return [RequestRefused(str(error))]
+        if event.dry_run:
+            preview = self._make_plan(policy, self._search.copy())
+            same = preview.same_orders(self.plan)
+            return [PreviewPlan(preview, "no change" if same else _difference(self.plan, preview))]
+        before, self.policy = self.policy.name, policy
+        return [PolicySwitched(before, policy.name), *self._replan()]
+
+    # Planning
+
+    def _replan(self) -> list[Instruction]:
+        """Publish a plan if it differs from the one in force."""
+        plan = self._make_plan(self.policy, self._search)
+        if plan.same_orders(self.plan):
+            return []
+        self._epoch += 1
+        self.plan = plan
+        return [PublishPlan(plan)]
+
+    def _make_plan(self, policy: Policy, search: SquadSearch) -> Plan:
+        tracks = tuple(self.tracks.values())
+        appraisal = policy.appraise(tracks, self._now_ns)
+        companies = search.companies(tracks, appraisal.worth)
+        return self._planner.plan(
+            tracks,
+            appraisal,
+            companies,
+            epoch=PlanEpoch(self._epoch + 1),
+            policy=policy.name,
+            now_ns=self._now_ns,
+        )
+
+    def _sms_of(self, tenant: TenantId) -> SmSet:
+        """Where the plan in force confines a tenant in company."""
+        if self.plan is not None:
+            for squad in self.plan.squads:
+                for member in squad.members:
+                    if member.tenant == tenant:
+                        return member.sms
+        return whole(self.settings.accelerator)
+
+    # Noticing
+
+    def _signals(self) -> list[Instruction]:
+        """Raise what is new; what goes on is not repeated."""
+        raised: list[Instruction] = []
+        for track in self.tracks.values():
+            for signal, active in _observations(track, self._now_ns):
+                key = (track.id, signal.kind)
+                if active and key not in self._alarms:
+                    self._alarms.add(key)
+                    raised.append(RaiseSignal(signal))
+                elif not active:
+                    self._alarms.discard(key)
+            raised += self._advise_memory(track)
+        return raised
+
+    def _advise_memory(self, track: Track) -> list[Instruction]:
+        """Suggest a limit once it differs from the one in force and from the last suggestion."""
+        advised = track.suggested_limit_bytes()
+        limit = track.tenant.memory.limit_bytes
+        if advised is None or advised == self._advised_bytes.get(track.id):
+            return []
+        self._advised_bytes[track.id] = advised
+        if limit is not None and limit <= advised:
+            return []
+        current = float(limit or self.settings.accelerator.memory_bytes)
+        kind = SignalKind.MEMORY_LIMIT_SUGGESTED
+        return [RaiseSignal(Signal(kind, track.id, float(advised), current))]
+
+    def _validate(self) -> None:
+        """Invariants that hold after every event."""
+        accelerator = self.settings.accelerator
+        if self._allotments.reserved_bytes > accelerator.memory_bytes:
+            raise InvariantError("reserved memory exceeds the device's")
+        if self._allotments.copy_bytes_per_s > accelerator.copy_bytes_per_s * (1 + 1e-9):
+            raise InvariantError("promised copy bandwidth exceeds the link's")
+        for track in self.tracks.values():
+            if not 0.0 < track.weight < float("inf"):
+                raise InvariantError(f"weight of '{track.id}' is {track.weight}")
+        for squad in self.plan.squads if self.plan is not None else ():
+            if set(squad.tenants) != set(self.tracks):
+                raise InvariantError(f"squad {squad.tenants} leaves out a tenant")
+            for member in squad.members:
+                if not 0 <= member.sms.first < member.sms.end <= accelerator.sms:
+                    raise InvariantError(f"'{member.tenant}' was given {member.sms}")
+
+    _handlers: ClassVar[dict[type, Callable[["KernelMachine", Any], list[Instruction]]]] = {
+        TenantJoined: _joined,
+        TenantChanged: _changed,
+        TenantLeft: _left,
+        ReadingsTaken: _read,
+        ProgressReported: _progress,
+        PolicyRequested: _requested,
+    }
+
+
+def _observations(track: Track, now_ns: int) -> tuple[tuple[Signal, bool], ...]:
+    """What there is to notice about a tenant, and whether it is so now."""
+    attainment, slo = track.attainment, track.tenant.slo
+    found = []
+    if slo.latency is not None:
+        signal = Signal(
+            SignalKind.LATENCY_AT_RISK,
+            track.id,
+            attainment.latency_ns(),
+            float(slo.latency.target_ns),
+        )
+        found.append((signal, attainment.latency_at_risk()))
+    if slo.throughput is not None:
+        signal = Signal(
+            SignalKind.THROUGHPUT_AT_RISK, track.id, attainment.throughput_share(), 1.0
+        )
+        found.append((signal, attainment.throughput_at_risk()))
+    if slo.availability is not None:
+        signal = Signal(
+            SignalKind.AVAILABILITY_AT_RISK,
+            track.id,
+            attainment.availability(),
+            slo.availability.share,
+        )
+        found.append((signal, attainment.availability_at_risk()))
+    if track.tenant.deadline_ns is not None:
+        left = float(track.tenant.deadline_ns - now_ns)
+        signal = Signal(SignalKind.DEADLINE_AT_RISK, track.id, track.remaining()[0], left)
+        found.append((signal, track.deadline_at_risk(now_ns)))
+    return tuple(found)
+
+
+def _difference(before: Plan | None, after: Plan) -> str:
+    """In a sentence, what a switch would change."""
+    if before is None:
+        return f"{len(after.squads)} squads where there are none"
+    held_before = {m.tenant: m.yields_to for s in before.squads[:1] for m in s.members}
+    held_after = {m.tenant: m.yields_to for s in after.squads[:1] for m in s.members}
+    moved = sorted(
+        tenant for tenant, yields in held_after.items() if yields != held_before.get(tenant)
+    )
+    who = f"; held for others than now: {', '.join(moved)}" if moved else ""
+    return (
+        f"{before.policy} to {after.policy}: {len(before.squads)} squads become "
+        f"{len(after.squads)}{who}"
+    )

@@ -1,0 +1,216 @@
+"""From a policy's judgement to a plan: the cycle of squads the data plane will carry out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dure.domain.accelerator import AcceleratorProfile
+from dure.domain.ids import PlanEpoch, TenantId
+from dure.domain.kernel import KernelClass
+from dure.domain.plan import UNBOUNDED, CorunMatrix, Plan, SmSet, Squad, SquadMember
+from dure.domain.units import NS_PER_MS, NS_PER_US
+from dure.kernel.interference import Interference
+from dure.kernel.policies.base import Appraisal
+from dure.kernel.resources import whole
+from dure.kernel.squads import Company
+from dure.kernel.track import Track
+
+_CYCLE_NS = 20 * NS_PER_MS
+_CYCLE_IN_TURNS_NS = 40 * NS_PER_MS
+"""Longer where a change of tenant costs a context switch of over 0.1 ms."""
+_LEAST_MAIN_SHARE = 0.05
+_LEAST_TURN_NS = 1 * NS_PER_MS
+_RESCUE_NS = 2 * NS_PER_MS
+"""Turn of a tenant that got nothing for as long as its policy allows."""
+_INFLIGHT_NS = (50 * NS_PER_US, 500 * NS_PER_US)
+"""Least and most work in flight of a tenant that must make room at once."""
+_INFLIGHT_OF_TARGET = 0.02
+"""Part of the tightest latency target that may be spent waiting for work in flight."""
+_INFLIGHT_FIRST_NS = 2 * NS_PER_MS
+"""Work in flight of a tenant nobody is before: enough to never run dry, short enough to re-plan."""
+_LINGER_OF_GAP = 1.5
+_MOST_LINGER_NS = 200 * NS_PER_US
+_ROUND_LINGER_NS = 20 * NS_PER_US
+_ROUND_NS = 50 * NS_PER_US
+"""Durations are rounded so that small changes of prediction do not make a new plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Builds plans for one device under one way of sharing."""
+
+    profile: AcceleratorProfile
+    interference: Interference
+    side_by_side: bool
+
+    def plan(
+        self,
+        tracks: Sequence[Track],
+        appraisal: Appraisal,
+        companies: dict[TenantId, Company],
+        *,
+        epoch: PlanEpoch,
+        policy: str,
+        now_ns: int,
+    ) -> Plan:
+        """The cycle: one squad in the policy's order, one for each share kept from it."""
+        by_id = {track.id: track for track in tracks}
+        draft = _Draft(self, by_id, appraisal, companies)
+        squads = draft.squads(now_ns)
+        return Plan(
+            epoch=epoch,
+            policy=policy,
+            squads=squads,
+            protected=appraisal.protected,
+            corun=self._corun(appraisal.tolerance),
+        )
+
+    def _corun(self, tolerance: float) -> CorunMatrix:
+        """Which classes of kernels may pass beside which, at this much tolerated slow-down."""
+        if not self.side_by_side:
+            tolerance = -1.0
+        rho = self.interference.class_rho
+        return tuple(
+            tuple(
+                asking is not KernelClass.LONG and rho(running, asking) <= tolerance
+                for running in KernelClass
+            )
+            for asking in KernelClass
+        )
+
+
+class _Draft:
+    """One plan in the making."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        tracks: dict[TenantId, Track],
+        appraisal: Appraisal,
+        companies: dict[TenantId, Company],
+    ) -> None:
+        self._everything = whole(planner.profile)
+        self._tracks = tracks
+        self._appraisal = appraisal
+        self._companies = companies
+        self._cycle_ns = self._cycle(planner.side_by_side)
+        self._inflight_ns = self._inflight()
+
+    def squads(self, now_ns: int) -> tuple[Squad, ...]:
+        """Rescues first, then the policy's own squad, then the shares kept from it."""
+        order = self._appraisal.order
+        floors = self._floors()
+        main_share = 1.0 - sum(floors.values())
+        squads = [self._rescue(tenant) for tenant in order if self._starving(tenant, now_ns)]
+        if main_share >= _LEAST_MAIN_SHARE or not floors:
+            duration = max(_LEAST_TURN_NS, _rounded(main_share * self._cycle_ns))
+            squads.append(Squad(self._members(order), duration))
+        protected = set(self._appraisal.protected)
+        for tenant, share in floors.items():
+            promoted = (
+                *(other for other in order if other in protected),
+                tenant,
+                *(other for other in order if other not in protected and other != tenant),
+            )
+            budget = max(_LEAST_TURN_NS, _rounded(share * self._cycle_ns))
+            squads.append(Squad(self._members(promoted, {tenant: budget}), budget))
+        return tuple(squads)
+
+    def _floors(self) -> dict[TenantId, float]:
+        """Shares kept from the policy's order, for those it could make wait; at most the whole."""
+        protected = set(self._appraisal.protected)
+        floors = {}
+        waiting = False
+        for tenant in self._appraisal.order:
+            if tenant in protected:
+                continue
+            if waiting and (share := self._appraisal.floors.get(tenant, 0.0)) > 0.0:
+                floors[tenant] = share
+            waiting = True
+        first = next((t for t in self._appraisal.order if t not in protected), None)
+        total = sum(floors.values())
+        if first is not None and total > 0.0:
+            own = self._appraisal.floors.get(first, 0.0)
+            if total + own > 1.0 - _LEAST_MAIN_SHARE:
+                floors = {first: own, **floors} if own > 0.0 else floors
+                total += own
+        if total > 1.0:
+            floors = {tenant: share / total for tenant, share in floors.items()}
+        return floors
+
+    def _starving(self, tenant: TenantId, now_ns: int) -> bool:
+        since = self._tracks[tenant].hungry_since_ns
+        bound = self._appraisal.starvation_ns
+        return since is not None and bound > 0 and now_ns - since >= bound // 2
+
+    def _rescue(self, tenant: TenantId) -> Squad:
+        """A turn in which nothing holds a tenant that has waited too long."""
+        others = tuple(other for other in self._appraisal.order if other != tenant)
+        return Squad(self._members((tenant, *others), {tenant: _RESCUE_NS}), _RESCUE_NS)
+
+    def _members(
+        self, order: tuple[TenantId, ...], budgets: dict[TenantId, int] | None = None
+    ) -> tuple[SquadMember, ...]:
+        """Members in precedence; each is held for those before it whose company it is not in."""
+        members = []
+        for rank, tenant in enumerate(order):
+            before = order[:rank]
+            yields = tuple(
+                other for other in before if tenant not in self._companies[other].members
+            )
+            members.append(
+                SquadMember(
+                    tenant=tenant,
+                    sms=self._sms(tenant, before, first=rank == 0),
+                    budget_ns=(budgets or {}).get(tenant, UNBOUNDED),
+                    inflight_ns=self._inflight_ns if before else self._first_inflight(order),
+                    yields_to=yields,
+                    linger_ns=self._linger(tenant),
+                )
+            )
+        return tuple(members)
+
+    def _sms(self, tenant: TenantId, before: tuple[TenantId, ...], *, first: bool) -> SmSet:
+        """The smallest set any company it is in gives it; the first may have made room."""
+        if first:
+            return self._companies[tenant].lead_sms or self._everything
+        sets = [
+            company.member_sms
+            for company in (self._companies[other] for other in before)
+            if tenant in company.members and company.member_sms is not None
+        ]
+        return min(sets, key=lambda sms: sms.count, default=self._everything)
+
+    def _cycle(self, side_by_side: bool) -> int:
+        cycle = _CYCLE_NS if side_by_side else _CYCLE_IN_TURNS_NS
+        holds = [
+            track.tenant.slo.availability.max_hold_ns
+            for track in self._tracks.values()
+            if track.tenant.slo.availability is not None
+        ]
+        return max(_LEAST_TURN_NS * 2, min([cycle, *(hold // 2 for hold in holds)]))
+
+    def _inflight(self) -> int:
+        """Work in flight allowed to those who must make room, by the tightest target."""
+        least, most = _INFLIGHT_NS
+        targets = [
+            slo.latency.target_ns
+            for slo in (self._tracks[tenant].tenant.slo for tenant in self._appraisal.protected)
+            if slo.latency is not None
+        ]
+        if not targets:
+            return most
+        return int(min(max(least, _INFLIGHT_OF_TARGET * min(targets)), most))
+
+    def _first_inflight(self, order: tuple[TenantId, ...]) -> int:
+        return UNBOUNDED if len(order) == 1 else _INFLIGHT_FIRST_NS
+
+    def _linger(self, tenant: TenantId) -> int:
+        """Bridge the gap between back-to-back requests of a tenant others are held for."""
+        if tenant not in self._appraisal.protected:
+            return 0
+        gap = self._tracks[tenant].gap_ns * _LINGER_OF_GAP
+        return round(min(gap, _MOST_LINGER_NS) / _ROUND_LINGER_NS) * _ROUND_LINGER_NS
+
+
+def _rounded(duration_ns: float) -> int:
+    return round(duration_ns / _ROUND_NS) * _ROUND_NS

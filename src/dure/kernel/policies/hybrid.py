@@ -1,0 +1,60 @@
+"""Hybrid: the most weighted goodput (Eq. 2), with weights that follow shortfall (Eq. 3).
+
+    max Σ_m w_m(t) · T_eff(m) · Q_m(SLO_m(t))
+
+A tenant with a promise is worth its weight while it is fast enough to keep it and steeply less
+below; all others are worth their weight times their speed. Every tenant may pursue its own goal:
+one that wants to finish goes by remaining time among its equals. `fairness` keeps a part of
+every tenant's weighted share out of the objective's reach: 0 is pure goodput, 1 is weighted
+fair sharing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dure.domain.tenant import Goal
+from dure.domain.units import NS_PER_S
+from dure.kernel.policies.base import Appraisal, Worth
+from dure.kernel.policies.slo import shares, urgency
+from dure.kernel.track import Track
+
+
+def _goal_order(track: Track) -> tuple[float, float]:
+    """Among tenants without a promise: the heavier first, then by what they strive for."""
+    if track.tenant.goal is Goal.GOODPUT:
+        return (-track.weight, track.remaining()[0])
+    return (-track.weight, 0.5 * track.remaining()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class HybridPolicy:
+    """Weighted goodput."""
+
+    name: ClassVar[str] = "hybrid"
+
+    fairness: float = 0.1
+    tolerance: float = 0.15
+    """Slow-down that a passing kernel may cause to one in front of it."""
+    starvation_s: float = 2.0
+
+    def appraise(self, tracks: Sequence[Track], now_ns: int) -> Appraisal:
+        """Worth by Eq. 2 with the weights of Eq. 3."""
+        protected = [track for track in tracks if track.promised(now_ns)]
+        rest = [track for track in tracks if not track.promised(now_ns)]
+        protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
+        rest.sort(key=lambda track: (*_goal_order(track), track.id))
+        worth = {
+            track.id: Worth(track.weight / max(track.demand, 0.05), track.needed_speed())
+            for track in protected
+        }
+        worth |= {track.id: Worth(track.weight) for track in rest}
+        calm = not any(track.attainment.at_risk() for track in protected)
+        return Appraisal(
+            order=tuple(track.id for track in (*protected, *rest)),
+            worth=worth,
+            floors=shares(rest, self.fairness),
+            protected=tuple(track.id for track in protected),
+            tolerance=self.tolerance if calm else 0.0,
+            starvation_ns=int(self.starvation_s * NS_PER_S),
+        )

@@ -1,0 +1,216 @@
+"""One tenant as the machine knows it: what it was told, and what it learned since."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dure.domain.accelerator import AcceleratorProfile
+from dure.domain.ids import TenantId
+from dure.domain.readings import TenantReading
+from dure.domain.tenant import Tenant
+from dure.domain.units import MIB, NS_PER_MS, NS_PER_S
+from dure.kernel.attainment import Attainment
+from dure.kernel.book import KernelBook
+
+_STEP = 0.2
+_DEMAND_STEP = 0.05
+_RUN_GAP_SHARE = 0.25
+"""A tick with more idle time than this ends a run of work."""
+_KERNEL_FADE = 0.995
+"""Per tick: the longest kernel seen is forgotten over some ten seconds."""
+_BACKLOG_GAP_NS = 300_000
+"""A gap between bursts shorter than this is a server taking its next request."""
+_MOST_LEEWAY = 16.0
+_LEEWAY_UP = 1.01
+"""Per tick with room to spare: doubles in about 1.5 s at 20 ms a tick."""
+_LEEWAY_DOWN = 0.6
+_LEEWAY_MEMORY = 0.8
+"""After trouble leeway stops short of where the trouble began."""
+_CEILING_UP = 1.001
+_ROOMY = 1.6
+"""Headroom (target over measured percentile) above which leeway may grow."""
+_RESERVE_MARGIN = 1.15
+_MEMORY_MARGIN = 1.1
+_MEMORY_ROUND_BYTES = 256 * MIB
+
+
+class RemainingSource(Enum):
+    """Where a remaining time comes from, best first."""
+
+    PROGRESS = "reported progress"
+    EXPECTED = "stated expectation"
+    HISTORY = "history of its runs"
+    ATTAINED = "least attained service"
+
+
+@dataclass(slots=True)
+class Track:
+    """Everything known of one tenant."""
+
+    tenant: Tenant
+    book: KernelBook
+    attainment: Attainment
+    weight: float
+    """Eq. 3's w_m(t), starting at the tenant's weight."""
+    joined_ns: int = 0
+    busy: bool = False
+    demand: float = 0.5
+    """Share of time in which it has work."""
+    burst_ns: float = 1.0 * NS_PER_MS
+    """Device time of a typical burst."""
+    _bursts_seen: int = 0
+    attained_ns: float = 0.0
+    """Device time received in all."""
+    run_attained_ns: float = 0.0
+    """Device time received since it last paused."""
+    _run_mean_ns: float = 0.0
+    _runs_seen: int = 0
+    _progress: tuple[float, float] | None = None
+    _progress_base_ns: float = 0.0
+    gap_ns: float = 0.0
+    """Gap between back-to-back bursts, 0 while none was seen."""
+    longest_kernel_ns: float = 0.0
+    hungry_since_ns: int | None = None
+    """Since when it has had work and received nothing."""
+    memory_bytes: int = 0
+    memory_peak_bytes: int = 0
+    held_share: float = 0.0
+    """Share of its busy time spent at the gate."""
+    leeway: float = 1.0
+    """How many times slower it may be made while others run beside it; found by trying."""
+    _leeway_ceiling: float = _MOST_LEEWAY
+
+    @classmethod
+    def start(cls, tenant: Tenant, profile: AcceleratorProfile, now_ns: int) -> "Track":
+        """A tenant nothing is known of yet."""
+        return cls(
+            tenant=tenant,
+            book=KernelBook(profile),
+            attainment=Attainment(tenant.slo),
+            weight=tenant.weight,
+            joined_ns=now_ns,
+        )
+
+    @property
+    def id(self) -> TenantId:
+        return self.tenant.id
+
+    def retell(self, tenant: Tenant) -> None:
+        """The owner changed its wishes; what was learned stays."""
+        self.weight *= tenant.weight / self.tenant.weight
+        self.tenant = tenant
+        self.attainment.slo = tenant.slo
+
+    def learn(self, now_ns: int, elapsed_ns: int, reading: TenantReading) -> None:
+        """Take in one reading."""
+        self.busy = reading.busy
+        self.attained_ns += reading.gpu_ns
+        if elapsed_ns > 0:
+            share = min(1.0, reading.busy_ns / elapsed_ns)
+            self.demand += _DEMAND_STEP * (share - self.demand)
+            if reading.busy_ns > 0:
+                held = min(1.0, reading.gated_ns / reading.busy_ns)
+                self.held_share += _DEMAND_STEP * (held - self.held_share)
+            self._learn_run(1.0 - share, reading)
+        if reading.bursts > 0:
+            mean = reading.burst_gpu_ns / reading.bursts
+            step = max(_STEP, 1.0 / (1 + self._bursts_seen))
+            self.burst_ns += step * (mean - self.burst_ns)
+            self._bursts_seen += reading.bursts
+        if 0 < reading.gap_ns < _BACKLOG_GAP_NS:
+            step = _STEP if self.gap_ns else 1.0
+            self.gap_ns += step * (reading.gap_ns - self.gap_ns)
+        self.longest_kernel_ns = max(
+            self.longest_kernel_ns * _KERNEL_FADE, reading.longest_kernel_ns
+        )
+        if reading.gpu_ns > 0 or not (reading.busy or reading.busy_ns):
+            self.hungry_since_ns = None
+        elif self.hungry_since_ns is None:
+            self.hungry_since_ns = now_ns
+        self.memory_bytes = reading.memory_bytes
+        self.memory_peak_bytes = max(self.memory_peak_bytes, reading.memory_peak_bytes)
+        self.attainment.learn(now_ns, elapsed_ns, reading)
+
+    def _learn_run(self, idle_share: float, reading: TenantReading) -> None:
+        """A run is work without a pause worth the name; its usual length predicts its end."""
+        self.run_attained_ns += reading.gpu_ns
+        if idle_share <= _RUN_GAP_SHARE:
+            return
+        if self.run_attained_ns > 0 and reading.bursts > 0:
+            length = self.run_attained_ns / reading.bursts
+            step = max(_STEP, 1.0 / (1 + self._runs_seen))
+            self._run_mean_ns += step * (length - self._run_mean_ns)
+            self._runs_seen += 1
+        self.run_attained_ns = 0.0
+
+    def report_progress(self, done: float, total: float) -> None:
+        """The tenant said how far its job is."""
+        if self._progress is None or done < self._progress[0] or total != self._progress[1]:
+            self._progress_base_ns = self.attained_ns
+            self._progress = (done, total)
+            return
+        self._progress = (done, total)
+
+    def remaining(self) -> tuple[float, RemainingSource]:
+        """Predicted device time to the end of its job, and what that rests on."""
+        if self._progress is not None:
+            done, total = self._progress
+            spent = self.attained_ns - self._progress_base_ns
+            if done > 0 and spent > 0:
+                return max(0.0, total - done) * spent / done, RemainingSource.PROGRESS
+            return total * self.burst_ns, RemainingSource.PROGRESS
+        if self.tenant.expected_ns is not None:
+            left = self.tenant.expected_ns - self.attained_ns
+            return max(left, self.burst_ns), RemainingSource.EXPECTED
+        if self._runs_seen >= 3:
+            left = self._run_mean_ns - self.run_attained_ns
+            least = max(self.burst_ns, 0.5 * self.run_attained_ns)
+            return max(left, least), RemainingSource.HISTORY
+        return self.run_attained_ns + self.burst_ns, RemainingSource.ATTAINED
+
+    def deadline_at_risk(self, now_ns: int) -> bool:
+        """Whether its job must run nearly undisturbed from now on to be done in time."""
+        deadline = self.tenant.deadline_ns
+        if deadline is None:
+            return False
+        return self.remaining()[0] * _RESERVE_MARGIN >= deadline - now_ns
+
+    def promised(self, now_ns: int) -> bool:
+        """Whether others are held for it: a latency target, or a deadline about to be missed."""
+        latency = self.tenant.protected and self.tenant.slo.latency is not None
+        return latency or self.deadline_at_risk(now_ns)
+
+    def needed_speed(self) -> float:
+        """The least speed, relative to being alone, that keeps its promises."""
+        return 1.0 / self.leeway
+
+    def reserved_share(self) -> float:
+        """Share of time its throughput and availability promises need, 0 if it has none."""
+        share = self.tenant.floor_share
+        if not self.tenant.protected:
+            return share
+        slo = self.tenant.slo
+        if slo.throughput is not None:
+            share = max(share, slo.throughput.items_per_s * self.burst_ns / NS_PER_S)
+        if slo.availability is not None:
+            share = max(share, slo.availability.floor_share)
+        if self.attainment.throughput_at_risk() or self.attainment.availability_at_risk():
+            share *= _RESERVE_MARGIN
+        return min(1.0, share * _RESERVE_MARGIN)
+
+    def adapt_leeway(self) -> None:
+        """Let others closer while there is room, and push them back at once when there is not."""
+        attainment = self.attainment
+        if attainment.at_risk():
+            self._leeway_ceiling = max(1.0, min(self._leeway_ceiling, self.leeway * _LEEWAY_MEMORY))
+            self.leeway = max(1.0, self.leeway * _LEEWAY_DOWN)
+            return
+        self._leeway_ceiling = min(_MOST_LEEWAY, self._leeway_ceiling * _CEILING_UP)
+        if attainment.headroom() > _ROOMY:
+            self.leeway = min(self._leeway_ceiling, self.leeway * _LEEWAY_UP)
+
+    def suggested_limit_bytes(self) -> int | None:
+        """A memory limit that fits what it really used, in round figures."""
+        if self.memory_peak_bytes == 0:
+            return None
+        wanted = int(self.memory_peak_bytes * _MEMORY_MARGIN)
+        return -(-wanted // _MEMORY_ROUND_BYTES) * _MEMORY_ROUND_BYTES

@@ -1,0 +1,1 @@
+"""Helpers that know nothing of GPUs and import nothing of Dure."""

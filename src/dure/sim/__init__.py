@@ -1,0 +1,1 @@
+"""Virtual-time worlds: the same deciders as in production, against modelled hardware."""

@@ -1,0 +1,33 @@
+"""What the modelled GPU costs beyond its kernels: one parameter set for every way of sharing.
+
+Values marked *fitted* were found by `dure bench pairs --fit` on pair (a) of the recorded
+H200 table and are used unchanged everywhere else, pair (b) among it.
+"""
+
+from dataclasses import dataclass
+
+from dure.domain.units import NS_PER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Physics:
+    """Costs of the hardware and the driver, in nanoseconds unless the name says otherwise."""
+
+    time_slice_ns: int = 2 * NS_PER_MS
+    """How long one context keeps the device while another waits (driver default, about 2 ms)."""
+    context_switch_ns: int = 130_000
+    """Device idle while one context leaves and another enters. Fitted."""
+    launch_latency_ns: int = 3_000
+    """From a launch call to the kernel being ready on an idle device."""
+    sync_return_ns: int = 6_000
+    """From the end of the last kernel to a waiting host thread going on."""
+    mps_kernel_ns: int = 800
+    """Added to every kernel's start under MPS (0.15 ms on a request of about 180 kernels)."""
+    cache_penalty: float = 0.3
+    """Slow-down of a kernel whose neighbours fill the rest of the device, from caches. Fitted."""
+    launch_queue: int = 1_024
+    """Launches the driver takes before the call blocks."""
+    gate_wake_ns: int = 6_000
+    """From a gate opening to the held thread's launch: a spin, then a futex."""
+    block_spread: float = 1.0
+    """Length of a kernel's block over (kernel duration / waves). Fitted."""

@@ -1,0 +1,6 @@
+"""Settings shared by every test."""
+
+from hypothesis import settings
+
+settings.register_profile("dure", deadline=None, print_blob=True)
+settings.load_profile("dure")
