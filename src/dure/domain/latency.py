@@ -19,7 +19,7 @@ def bucket_of(latency_ns: float) -> int:
 
 def bucket_middle_ns(bucket: int) -> float:
     """A latency that stands for all in the bucket."""
-    return FIRST_BUCKET_NS * 2.0 ** ((bucket - 0.5) / BUCKETS_PER_OCTAVE)
+    return FIRST_BUCKET_NS * math.exp2((bucket - 0.5) / BUCKETS_PER_OCTAVE)
 
 
 def quantile_ns(counts: Iterable[tuple[int, float]], share: float) -> float:

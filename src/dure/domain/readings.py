@@ -43,7 +43,7 @@ class KernelSample(NamedTuple):
 
     tenant: TenantId
     signature: KernelSignature
-    count: int
+    launches: int
     total_ns: int
     sms: int
     """Compute units it was allowed to use."""

@@ -7,6 +7,7 @@ from dure.domain.latency import quantile_ns
 from dure.domain.readings import TenantReading
 from dure.domain.tenant import Slo
 from dure.domain.units import NS_PER_S
+from dure.kernel.queueing import latency_ns, waiting_ns
 
 _SHORT_NS = 1 * NS_PER_S
 _LONG_NS = 10 * NS_PER_S
@@ -15,10 +16,6 @@ _NEAR_TARGET = 0.85
 """A percentile this close to its target is a risk."""
 _FEW_REQUESTS = 20.0
 """Below this many requests in a window its percentile says little."""
-_MOST_BUSY = 0.98
-_QUEUE_TAIL = 1.3
-"""Waiting-time percentiles of random arrivals and even service at half load, over the
-heavy-traffic formula: it starts from the mean, which at light load is too early."""
 _AVAILABILITY_WINDOW_NS = 1 * NS_PER_S
 
 
@@ -58,12 +55,8 @@ class _Fading:
         burst = quantile_ns(self.buckets.items(), share)
         if reported or self.time_ns <= 0.0 or self.requests < 1.0:
             return burst
-        busy = min(self.busy_ns / self.time_ns, _MOST_BUSY)
-        beyond = busy / max(1.0 - share, 1e-4)
-        if beyond <= 1.0:
-            return burst
         service = self.busy_ns / self.requests
-        return burst + _QUEUE_TAIL * service * busy / (2.0 * (1.0 - busy)) * math.log(beyond)
+        return burst + waiting_ns(service, self.busy_ns / self.time_ns, share)
 
 
 @dataclass(slots=True)
@@ -125,6 +118,17 @@ class Attainment:
             return 0.0
         share = self.slo.latency.percentile / 100.0
         return self._long.upper_ns(share, reported=self._reported)
+
+    def tail_bias(self) -> float | None:
+        """Measured upper latency over what queueing predicts for the measured burst length."""
+        promise = self.slo.latency
+        if promise is None or not self._reported or self._long.requests < _FEW_REQUESTS:
+            return None
+        share = promise.percentile / 100.0
+        predicted = latency_ns(
+            self._long.busy_ns / self._long.requests, self._long.busy_ns / self._long.time_ns, share
+        )
+        return self._long.upper_ns(share, reported=True) / max(predicted, 1.0)
 
     def on_time_share(self) -> float:
         """Share of requests within the latency target, long window; 1 if none were seen."""

@@ -39,12 +39,14 @@ class KernelBook:
     mix: ClassMix = (1.0, 0.0, 0.0, 0.0)
     width_share: float = 1.0
     """Share of the device its kernels fill, weighted by time."""
+    kernel_ns: float = 50_000.0
+    """Duration of a typical launch alone."""
     _speeds: list[float] = field(default_factory=lambda: list(SHARES))
     _seen: int = 0
 
     def learn(self, sample: KernelSample) -> float | None:
-        """Take in timed launches; returns the slow-down in company, if they had any."""
-        mean_ns = sample.total_ns / max(sample.count, 1)
+        """Take in timed launches; returns how long they would have taken alone, if in company."""
+        mean_ns = sample.total_ns / max(sample.launches, 1)
         entry = self._entries.get(sample.signature)
         alone = not sample.company
         share = sample.sms / self.profile.sms
@@ -52,10 +54,10 @@ class KernelBook:
             self._make_room()
             entry = _Entry(mean_ns * (1.0 if alone else 0.7), 0, alone and share >= _FULL)
             self._entries[sample.signature] = entry
-        entry.samples += sample.count
+        entry.samples += sample.launches
         self._learn_shape(sample.signature, entry.solo_ns)
         if not alone:
-            return mean_ns / max(entry.solo_ns / self.speed(share), 1.0)
+            return sample.launches * entry.solo_ns / self.speed(share)
         if share >= _FULL:
             step = _SOLO_STEP if entry.certain else 1.0
             entry.solo_ns += step * (mean_ns - entry.solo_ns)
@@ -100,6 +102,7 @@ class KernelBook:
         )
         width = signature.width_sms(self.profile) / self.profile.sms
         self.width_share += step * (width - self.width_share)
+        self.kernel_ns += step * (solo_ns - self.kernel_ns)
         whole = signature.waves(self.profile.sms)
         for index, share in enumerate(SHARES):
             modelled = whole / signature.waves(int(share * self.profile.sms))

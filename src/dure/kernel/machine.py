@@ -42,9 +42,9 @@ from dure.kernel.resources import Allotments, whole
 from dure.kernel.squads import SquadSearch
 from dure.kernel.track import Track
 
-_WEIGHT_RATE = 0.5
+_WEIGHT_RATE = 0.1
 """Eq. 3's α, per tick of full shortfall."""
-_WEIGHT_RANGE = 8.0
+_WEIGHT_RANGE = 2.0
 """A weight stays within this factor of what its owner set."""
 
 
@@ -139,30 +139,36 @@ class KernelMachine:
             track = self.tracks.get(reading.tenant)
             if track is not None:
                 track.learn(event.now_ns, elapsed, reading)
-        for sample in event.samples:
-            self._learn_sample(sample)
+        self._learn_samples(event.samples)
         for track in self.tracks.values():
             self.interference.describe(track.id, track.book.mix)
-            track.adapt_leeway()
+            track.adapt_caution()
+        self.interference.age()
         self._adapt_weights()
         return [*self._signals(), *self._replan()]
 
-    def _learn_sample(self, sample: KernelSample) -> None:
-        track = self.tracks.get(sample.tenant)
-        if track is None:
-            return
-        slowdown = track.book.learn(sample)
-        if slowdown is None:
-            return
-        own = self._sms_of(sample.tenant)
-        if own.count != sample.sms:
-            own = whole(self.settings.accelerator)
-        company = tuple(
-            (other, self.interference.phi(own, self._sms_of(other)))
-            for other in sample.company
-            if other in self.tracks
-        )
-        self.interference.observe(sample.tenant, company, slowdown)
+    def _learn_samples(self, samples: tuple[KernelSample, ...]) -> None:
+        """Durations alone go to the tenant's book; in company, their sum tells the slow-down."""
+        sums: dict[tuple[TenantId, int, tuple[TenantId, ...]], tuple[float, float]] = {}
+        for sample in samples:
+            track = self.tracks.get(sample.tenant)
+            alone_ns = track.book.learn(sample) if track is not None else None
+            if alone_ns is not None:
+                key = (sample.tenant, sample.sms, sample.company)
+                took, alone = sums.get(key, (0.0, 0.0))
+                sums[key] = (took + sample.total_ns, alone + alone_ns)
+        for (tenant, sms, others), (took, alone) in sums.items():
+            own = self._sms_of(tenant)
+            if own.count != sms:
+                own = whole(self.settings.accelerator)
+            width = self.tracks[tenant].book.width_share * self.settings.accelerator.sms
+            company = tuple(
+                (other, self.interference.contest(own, width, self._sms_of(other)))
+                for other in others
+                if other in self.tracks
+            )
+            parts = self.interference.company(tenant, company)
+            self.interference.observe(tenant, parts, took / max(alone, 1.0))
 
     def _progress(self, event: ProgressReported) -> list[Instruction]:
         track = self.tracks.get(event.tenant)
@@ -205,7 +211,7 @@ class KernelMachine:
     def _make_plan(self, policy: Policy, search: SquadSearch) -> Plan:
         tracks = tuple(self.tracks.values())
         appraisal = policy.appraise(tracks, self._now_ns)
-        companies = search.companies(tracks, appraisal.worth)
+        companies = search.companies(self.tracks, appraisal)
         return self._planner.plan(
             tracks,
             appraisal,

@@ -21,9 +21,11 @@ _LEAST_MAIN_SHARE = 0.05
 _LEAST_TURN_NS = 1 * NS_PER_MS
 _RESCUE_NS = 2 * NS_PER_MS
 """Turn of a tenant that got nothing for as long as its policy allows."""
-_INFLIGHT_NS = (50 * NS_PER_US, 500 * NS_PER_US)
+_INFLIGHT_NS = (100 * NS_PER_US, 2 * NS_PER_MS)
 """Least and most work in flight of a tenant that must make room at once."""
-_INFLIGHT_OF_TARGET = 0.02
+_INFLIGHT_KERNELS = 4
+"""Kernels in flight that keep the device from running dry between a completion and a launch."""
+_INFLIGHT_OF_TARGET = 0.1
 """Part of the tightest latency target that may be spent waiting for work in flight."""
 _INFLIGHT_FIRST_NS = 2 * NS_PER_MS
 """Work in flight of a tenant nobody is before: enough to never run dry, short enough to re-plan."""
@@ -93,7 +95,7 @@ class _Draft:
         self._appraisal = appraisal
         self._companies = companies
         self._cycle_ns = self._cycle(planner.side_by_side)
-        self._inflight_ns = self._inflight()
+        self._most_inflight_ns = self._most_inflight()
 
     def squads(self, now_ns: int) -> tuple[Squad, ...]:
         """Rescues first, then the policy's own squad, then the shares kept from it."""
@@ -162,7 +164,7 @@ class _Draft:
                     tenant=tenant,
                     sms=self._sms(tenant, before, first=rank == 0),
                     budget_ns=(budgets or {}).get(tenant, UNBOUNDED),
-                    inflight_ns=self._inflight_ns if before else self._first_inflight(order),
+                    inflight_ns=self._inflight(tenant) if before else self._first_inflight(order),
                     yields_to=yields,
                     linger_ns=self._linger(tenant),
                 )
@@ -189,8 +191,8 @@ class _Draft:
         ]
         return max(_LEAST_TURN_NS * 2, min([cycle, *(hold // 2 for hold in holds)]))
 
-    def _inflight(self) -> int:
-        """Work in flight allowed to those who must make room, by the tightest target."""
+    def _most_inflight(self) -> int:
+        """Work in flight allowed at most to those who must make room, by the tightest target."""
         least, most = _INFLIGHT_NS
         targets = [
             slo.latency.target_ns
@@ -200,6 +202,14 @@ class _Draft:
         if not targets:
             return most
         return int(min(max(least, _INFLIGHT_OF_TARGET * min(targets)), most))
+
+    def _inflight(self, tenant: TenantId) -> int:
+        """A few of its kernels, in steps of a power of two so that it seldom changes."""
+        wanted = _INFLIGHT_KERNELS * self._tracks[tenant].book.kernel_ns
+        least = _INFLIGHT_NS[0]
+        while least < wanted:
+            least *= 2
+        return min(least, self._most_inflight_ns)
 
     def _first_inflight(self, order: tuple[TenantId, ...]) -> int:
         return UNBOUNDED if len(order) == 1 else _INFLIGHT_FIRST_NS

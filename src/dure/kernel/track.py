@@ -13,21 +13,23 @@ from dure.kernel.book import KernelBook
 
 _STEP = 0.2
 _DEMAND_STEP = 0.05
+_PRESENT_DEMAND = 0.02
 _RUN_GAP_SHARE = 0.25
 """A tick with more idle time than this ends a run of work."""
 _KERNEL_FADE = 0.995
 """Per tick: the longest kernel seen is forgotten over some ten seconds."""
 _BACKLOG_GAP_NS = 300_000
 """A gap between bursts shorter than this is a server taking its next request."""
-_MOST_LEEWAY = 16.0
-_LEEWAY_UP = 1.01
-"""Per tick with room to spare: doubles in about 1.5 s at 20 ms a tick."""
-_LEEWAY_DOWN = 0.6
-_LEEWAY_MEMORY = 0.8
-"""After trouble leeway stops short of where the trouble began."""
-_CEILING_UP = 1.001
+_FIRST_CAUTION = 1.2
+_LEAST_CAUTION = 1.0
+_MOST_CAUTION = 8.0
+_CAUTION_UP = 1.6
+_CAUTION_DOWN = 0.998
+"""Per tick with room to spare: falls by a tenth each second at 20 ms a tick."""
+_TAIL_BIAS = (0.7, 3.0)
+"""How far a measured tail may correct the predicted one."""
 _ROOMY = 1.6
-"""Headroom (target over measured percentile) above which leeway may grow."""
+"""Headroom (target over measured percentile) above which caution may fall."""
 _RESERVE_MARGIN = 1.15
 _MEMORY_MARGIN = 1.1
 _MEMORY_ROUND_BYTES = 256 * MIB
@@ -38,6 +40,7 @@ class RemainingSource(Enum):
 
     PROGRESS = "reported progress"
     EXPECTED = "stated expectation"
+    REQUEST = "length of its requests"
     HISTORY = "history of its runs"
     ATTAINED = "least attained service"
 
@@ -55,6 +58,8 @@ class Track:
     busy: bool = False
     demand: float = 0.5
     """Share of time in which it has work."""
+    load: float = 0.5
+    """Share of time its kernels would take alone."""
     burst_ns: float = 1.0 * NS_PER_MS
     """Device time of a typical burst."""
     _bursts_seen: int = 0
@@ -75,9 +80,9 @@ class Track:
     memory_peak_bytes: int = 0
     held_share: float = 0.0
     """Share of its busy time spent at the gate."""
-    leeway: float = 1.0
-    """How many times slower it may be made while others run beside it; found by trying."""
-    _leeway_ceiling: float = _MOST_LEEWAY
+    caution: float = _FIRST_CAUTION
+    """Factor on the predicted length of its requests where promises go first; from trouble."""
+    _in_trouble: bool = False
 
     @classmethod
     def start(cls, tenant: Tenant, profile: AcceleratorProfile, now_ns: int) -> "Track":
@@ -94,6 +99,16 @@ class Track:
     def id(self) -> TenantId:
         return self.tenant.id
 
+    @property
+    def present(self) -> bool:
+        """Whether it has work, or is likely to have some any moment."""
+        return self.busy or self.demand > _PRESENT_DEMAND or self.serves_requests
+
+    @property
+    def serves_requests(self) -> bool:
+        """Whether its work is a stream of requests, each of which counts by itself."""
+        return self.tenant.slo.latency is not None
+
     def retell(self, tenant: Tenant) -> None:
         """The owner changed its wishes; what was learned stays."""
         self.weight *= tenant.weight / self.tenant.weight
@@ -107,6 +122,8 @@ class Track:
         if elapsed_ns > 0:
             share = min(1.0, reading.busy_ns / elapsed_ns)
             self.demand += _DEMAND_STEP * (share - self.demand)
+            load = min(1.0, reading.gpu_ns / elapsed_ns)
+            self.load += _DEMAND_STEP * (load - self.load)
             if reading.busy_ns > 0:
                 held = min(1.0, reading.gated_ns / reading.busy_ns)
                 self.held_share += _DEMAND_STEP * (held - self.held_share)
@@ -155,12 +172,14 @@ class Track:
         if self._progress is not None:
             done, total = self._progress
             spent = self.attained_ns - self._progress_base_ns
-            if done > 0 and spent > 0:
-                return max(0.0, total - done) * spent / done, RemainingSource.PROGRESS
+            if 0 < done < total and spent > 0:
+                return (total - done) * spent / done, RemainingSource.PROGRESS
             return total * self.burst_ns, RemainingSource.PROGRESS
         if self.tenant.expected_ns is not None:
             left = self.tenant.expected_ns - self.attained_ns
             return max(left, self.burst_ns), RemainingSource.EXPECTED
+        if self.serves_requests:
+            return self.burst_ns, RemainingSource.REQUEST
         if self._runs_seen >= 3:
             left = self._run_mean_ns - self.run_attained_ns
             least = max(self.burst_ns, 0.5 * self.run_attained_ns)
@@ -179,9 +198,14 @@ class Track:
         latency = self.tenant.protected and self.tenant.slo.latency is not None
         return latency or self.deadline_at_risk(now_ns)
 
-    def needed_speed(self) -> float:
-        """The least speed, relative to being alone, that keeps its promises."""
-        return 1.0 / self.leeway
+    def request_share(self) -> float:
+        """Length of one of its requests alone over its latency target, bias included."""
+        promise = self.tenant.slo.latency
+        if promise is None:
+            return 0.0
+        bias = self.attainment.tail_bias()
+        known = 1.0 if bias is None else min(max(bias, _TAIL_BIAS[0]), _TAIL_BIAS[1])
+        return known * self.burst_ns / promise.target_ns
 
     def reserved_share(self) -> float:
         """Share of time its throughput and availability promises need, 0 if it has none."""
@@ -197,16 +221,14 @@ class Track:
             share *= _RESERVE_MARGIN
         return min(1.0, share * _RESERVE_MARGIN)
 
-    def adapt_leeway(self) -> None:
-        """Let others closer while there is room, and push them back at once when there is not."""
-        attainment = self.attainment
-        if attainment.at_risk():
-            self._leeway_ceiling = max(1.0, min(self._leeway_ceiling, self.leeway * _LEEWAY_MEMORY))
-            self.leeway = max(1.0, self.leeway * _LEEWAY_DOWN)
-            return
-        self._leeway_ceiling = min(_MOST_LEEWAY, self._leeway_ceiling * _CEILING_UP)
-        if attainment.headroom() > _ROOMY:
-            self.leeway = min(self._leeway_ceiling, self.leeway * _LEEWAY_UP)
+    def adapt_caution(self) -> None:
+        """Grow careful when a promise gets into danger, and slowly bolder while there is room."""
+        trouble = self.attainment.at_risk()
+        if trouble and not self._in_trouble:
+            self.caution = min(_MOST_CAUTION, self.caution * _CAUTION_UP)
+        elif not trouble and self.attainment.headroom() > _ROOMY:
+            self.caution = max(_LEAST_CAUTION, self.caution * _CAUTION_DOWN)
+        self._in_trouble = trouble
 
     def suggested_limit_bytes(self) -> int | None:
         """A memory limit that fits what it really used, in round figures."""

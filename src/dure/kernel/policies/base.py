@@ -7,29 +7,51 @@ all policies, and what is known of tenants is kept outside them, so a switch los
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import ClassVar, Protocol
 
 from dure.domain.ids import TenantId
+from dure.kernel.queueing import on_time_share
 from dure.kernel.track import Track
 
-_STEEPNESS = 4
-"""How fast worth falls below the needed speed: a promise half kept is worth little."""
+NEARLY_FULL = 0.05
+"""A queue whose spare speed is below this part of its load counts as this close to overflow."""
+
+
+class Measure(Enum):
+    """What a tenant's speed is worth: the shape of the curve."""
+
+    PROGRESS = "progress"
+    """In proportion: a job is done sooner by as much as it goes faster."""
+    PROMISE = "promise"
+    """By the share of requests on time: nearly all until queueing eats up the target."""
+    QUEUE = "queue"
+    """By the requests that pile up: few as long as speed is well above load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What a tenant's progress counts for, as a function of its speed (1 = alone)."""
+    """What a tenant counts for, as a function of its speed (1 = alone)."""
 
     value: float
-    need: float = 0.0
-    """Speed below which a promise fails; above it more speed is worth nothing. 0: no promise."""
+    measure: Measure = Measure.PROGRESS
+    load: float = 1.0
+    """Share of time it is busy when alone; jobs are busy all the time they are there."""
+    request: float = 0.0
+    """Length of a request alone over its latency target (`PROMISE`)."""
 
     def at(self, speed: float) -> float:
-        if self.need <= 0.0:
+        """Worth per time at a speed."""
+        if self.measure is Measure.PROGRESS:
             return self.value * speed
-        if speed >= self.need:
-            return self.value
-        return self.value * float((speed / self.need) ** _STEEPNESS)
+        if self.measure is Measure.PROMISE:
+            return self.value * on_time_share(self.load, self.request, speed)
+        spare = max(speed - self.load, NEARLY_FULL * self.load)
+        return -self.value * self.load / spare
+
+    def busy(self, speed: float) -> float:
+        """Share of time it is busy at a speed."""
+        return min(1.0, self.load / max(speed, 1e-9))
 
 
 @dataclass(frozen=True, slots=True)

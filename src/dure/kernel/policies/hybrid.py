@@ -16,7 +16,7 @@ from typing import ClassVar
 from dure.domain.tenant import Goal
 from dure.domain.units import NS_PER_S
 from dure.kernel.policies.base import Appraisal, Worth
-from dure.kernel.policies.slo import shares, urgency
+from dure.kernel.policies.slo import promise_worth, shares, urgency
 from dure.kernel.track import Track
 
 
@@ -44,10 +44,7 @@ class HybridPolicy:
         rest = [track for track in tracks if not track.promised(now_ns)]
         protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
         rest.sort(key=lambda track: (*_goal_order(track), track.id))
-        worth = {
-            track.id: Worth(track.weight / max(track.demand, 0.05), track.needed_speed())
-            for track in protected
-        }
+        worth = {track.id: promise_worth(track, track.weight) for track in protected}
         worth |= {track.id: Worth(track.weight) for track in rest}
         calm = not any(track.attainment.at_risk() for track in protected)
         return Appraisal(

@@ -12,9 +12,12 @@ from typing import ClassVar
 from dure.domain.ids import TenantId
 from dure.domain.tenant import TenantClass
 from dure.domain.units import NS_PER_S
-from dure.kernel.policies.base import Appraisal, Worth
+from dure.kernel.policies.base import Appraisal, Measure, Worth
 from dure.kernel.track import Track
 
+_MOST_REQUEST = 0.8
+"""A request longer than this part of its target leaves no room to plan with; it is helped all
+the same."""
 _PROMISE_VALUE = 100.0
 """A kept promise outweighs all that best effort could gain meanwhile."""
 
@@ -32,6 +35,14 @@ def urgency(track: Track, now_ns: int) -> tuple[bool, bool, float]:
     guaranteed = track.tenant.tenant_class is TenantClass.GUARANTEED
     risky = track.attainment.at_risk() or track.deadline_at_risk(now_ns)
     return (not guaranteed, not risky, target)
+
+
+def promise_worth(track: Track, value: float, caution: float = 1.0) -> Worth:
+    """Worth of a tenant that was promised something; `caution` stretches its requests."""
+    if track.tenant.slo.latency is None:
+        return Worth(value)
+    request = min(caution * track.request_share(), _MOST_REQUEST)
+    return Worth(value, Measure.PROMISE, track.load, request)
 
 
 def shares(tracks: Sequence[Track], fairness: float) -> dict[TenantId, float]:
@@ -62,7 +73,7 @@ class SloPolicy:
         protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
         rest.sort(key=lambda t: (-t.reserved_share(), -t.tenant.weight, t.joined_ns, t.id))
         worth = {
-            track.id: Worth(_PROMISE_VALUE * track.tenant.weight, track.needed_speed())
+            track.id: promise_worth(track, _PROMISE_VALUE * track.tenant.weight, track.caution)
             for track in protected
         }
         worth |= {track.id: Worth(track.weight) for track in rest}

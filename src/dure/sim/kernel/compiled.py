@@ -1,12 +1,49 @@
-"""The one way the simulator compiles its inner loop, typed so that checkers see through it."""
+"""The one way the simulator compiles its inner loop, typed so that checkers see through it.
 
+Compiled code is kept on disk under a digest of all sources it comes from. (The compiler's own
+check looks at one file at a time and would miss a change in a function called from another.)
+"""
+
+import hashlib
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
 import numba
 
+_SOURCES = (
+    "compiled.py",
+    "state.py",
+    "silicon.py",
+    "gate.py",
+    "engine.py",
+    "../../domain/latency.py",
+)
+"""Modules whose functions or constants end up in compiled code; a test keeps this complete."""
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+def _cache_folder() -> Path:
+    """Where compiled code of exactly these sources is kept."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for name in _SOURCES:
+        digest.update((Path(__file__).parent / name).read_bytes())
+    root = os.environ.get("NUMBA_CACHE_DIR") or (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dure"
+    )
+    return Path(root) / f"simulator-{digest.hexdigest()[:16]}"
+
+
+CACHE_FOLDER = _cache_folder()
+numba.config.CACHE_DIR = str(CACHE_FOLDER)
+
+
+def is_compiled() -> bool:
+    """Whether an earlier process left the compiled simulator on disk."""
+    return CACHE_FOLDER.is_dir()
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:

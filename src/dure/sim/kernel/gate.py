@@ -96,6 +96,7 @@ def _edge(state: State, squad: int) -> None:
     device = state.device[0]
     device.squad = squad
     device.squad_since = device.now
+    device.dormant = 0
     duration = state.durations[0, squad]
     device.squad_until = device.now + duration if duration > 0 else NEVER
     device.edges += 1
@@ -128,7 +129,8 @@ def rotate(state: State) -> None:
     device = state.device[0]
     if device.gated == 0:
         return
-    if device.squads > 0 and _live(state, device.squad) and device.now < device.squad_until:
+    in_force = device.squads > 0 and device.dormant == 0 and device.now < device.squad_until
+    if in_force and _live(state, device.squad):
         return
     fresh = device.plan_waiting > 0
     if fresh:
@@ -150,9 +152,10 @@ def rotate(state: State) -> None:
         if _live(state, squad):
             _edge(state, squad)
             return
-    device.squad_until = NEVER
     if fresh:
         _edge(state, 0)
+    device.squad_until = NEVER
+    device.dormant = 1
 
 
 @compiled

@@ -25,6 +25,9 @@ class Physics:
     """Added to every kernel's start under MPS (0.15 ms on a request of about 180 kernels)."""
     cache_penalty: float = 0.3
     """Slow-down of a kernel whose neighbours fill the rest of the device, from caches. Fitted."""
+    wave_stagger: float = 0.7
+    """Part of a wave a kernel of higher priority waits for room: blocks do not all end at once.
+    Fitted."""
     launch_queue: int = 1_024
     """Launches the driver takes before the call blocks."""
     gate_wake_ns: int = 6_000

@@ -29,6 +29,8 @@ from dure.sim.kernel.state import (
 _LITTLE = 1e-6
 _LEAST_SMS = 0.5
 """Fewer free compute units than this are not worth starting on."""
+_LEAST_BANDWIDTH_PART = 0.6
+"""Part of the compute units that can draw all memory bandwidth: fewer of them go faster each."""
 _PREDICTION_STEP = 0.2
 """How fast a predicted duration follows what was measured."""
 
@@ -54,26 +56,40 @@ def _catch_up(state: State, index: int) -> None:
 
 
 @compiled
+def _note_span(state: State, index: int) -> None:
+    """Keep the stretch that a kernel has had its present compute units, for the picture."""
+    device = state.device[0]
+    tenant = state.tenants[index]
+    since = tenant.span_since
+    tenant.span_since = device.now
+    if tenant.used_sms < _LITTLE or since >= device.now:
+        return
+    outside = device.now <= device.span_from or since >= device.span_until
+    if outside or device.span_count >= state.spans.size:
+        return
+    span = state.spans[device.span_count]
+    span.tenant = index
+    span.start = since
+    span.end = device.now
+    span.sms = tenant.used_sms
+    first = 0.0
+    if device.sharing != TIME:
+        for group in range(state.free.size):
+            if state.held[index, group] > _LITTLE:
+                break
+            first += state.group_sms[group]
+    span.low = first
+    device.span_count += 1
+
+
+@compiled
 def _release(state: State, index: int) -> None:
     """Give back the compute units a tenant's kernel is on."""
+    _note_span(state, index)
     for group in range(state.free.size):
         state.free[group] += state.held[index, group]
         state.held[index, group] = 0.0
     state.tenants[index].used_sms = 0.0
-
-
-@compiled
-def _hold(state: State, index: int, low: int, high: int, sms: float) -> None:
-    """Take free compute units from a range of groups, spread evenly."""
-    available = 0.0
-    for group in range(low, high):
-        available += state.free[group]
-    share = min(1.0, sms / max(available, _LITTLE))
-    for group in range(low, high):
-        taken = state.free[group] * share
-        state.free[group] -= taken
-        state.held[index, group] += taken
-    state.tenants[index].used_sms += min(sms, available)
 
 
 @compiled
@@ -122,7 +138,9 @@ def _settle_rates(state: State) -> None:
         _catch_up(state, index)
         kernel = state.kernels[tenant.kernel]
         crowding = max(0.0, occupied - tenant.used_sms) / device.sms
-        slow = 1.0 + kernel.bandwidth * max(0.0, demand - 1.0)
+        own = max(_LEAST_BANDWIDTH_PART, tenant.used_sms / min(kernel.units, device.sms))
+        pressure = demand if demand > 1.0 else min(1.0, own)
+        slow = 1.0 + kernel.bandwidth * (pressure - 1.0)
         tenant.rate = 1.0 / (slow * (1.0 + device.cache_penalty * crowding))
         tenant.stream_at = device.now + int(np.ceil(tenant.phase_ns / tenant.rate))
 
@@ -173,7 +191,7 @@ def _comes_before(state: State, one: int, other: int) -> bool:
 
 @compiled
 def _place(state: State, index: int, closed: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> float:
-    """Place what fits of one kernel; close its range to later ones while blocks remain.
+    """Place what fits of one kernel; close its range to later ones while it wants more.
 
     Returns how many compute units it would still take.
     """
@@ -190,6 +208,7 @@ def _place(state: State, index: int, closed: "np.ndarray[tuple[int], np.dtype[np
     missing = wanted - tenant.used_sms
     if missing > _LITTLE and available >= min(_LEAST_SMS, missing):
         _catch_up(state, index)
+        _note_span(state, index)
         taken = min(missing, available)
         for group in range(low, high):
             if not closed[group]:
@@ -201,7 +220,7 @@ def _place(state: State, index: int, closed: "np.ndarray[tuple[int], np.dtype[np
         _begin(state, index)
         _enter_phase(state, index, tenant.used_sms)
         missing = wanted - tenant.used_sms
-    if tenant.stream != STREAM_LAST_WAVE:
+    if tenant.stream != STREAM_LAST_WAVE and missing > _LITTLE:
         for group in range(low, high):
             closed[group] = True
     return float(max(0.0, missing))
@@ -237,7 +256,8 @@ def _place_all(state: State) -> None:
             until_wave_end = tenant.phase_ns % wave_ns
             if until_wave_end < 1.0:
                 until_wave_end = wave_ns
-            boundary = state.device[0].now + int(np.ceil(until_wave_end / tenant.rate))
+            until_room = until_wave_end * state.device[0].wave_stagger
+            boundary = state.device[0].now + int(np.ceil(until_room / tenant.rate))
             tenant.stream_at = min(tenant.stream_at, boundary)
 
 
@@ -263,6 +283,7 @@ def _take_turns(state: State) -> None:
         if chosen != current:
             if current >= 0 and occupies(state.tenants[current].stream):
                 _catch_up(state, current)
+                _note_span(state, current)
                 state.tenants[current].stream = STREAM_PREEMPTED
                 state.tenants[current].stream_at = NEVER
             device.context = chosen
@@ -276,12 +297,14 @@ def _take_turns(state: State) -> None:
     if tenant.stream == STREAM_READY:
         tenant.used_sms = min(tenant.units, tenant.cap_sms)
         tenant.allowed_sms = tenant.cap_sms
+        tenant.span_since = device.now
         _begin(state, device.context)
         _enter_phase(state, device.context, tenant.cap_sms)
     elif tenant.stream == STREAM_PREEMPTED:
         last = tenant.units <= tenant.used_sms + _LITTLE
         tenant.stream = STREAM_LAST_WAVE if last else STREAM_FULL_WAVES
         tenant.touched = device.now
+        tenant.span_since = device.now
     _settle_rates(state)
 
 
@@ -329,6 +352,7 @@ def stream_event(state: State, index: int) -> bool:
             tenant.stream_at = NEVER
             return False
         last = min(tenant.units, tenant.used_sms)
+        _note_span(state, index)
         if device.sharing == SPACE:
             keep = last / max(tenant.used_sms, _LITTLE)
             for group in range(state.free.size):
@@ -351,10 +375,10 @@ def finish_kernel(state: State, index: int) -> None:
     """Account for a finished kernel and line up the next one of its stream."""
     device = state.device[0]
     tenant = state.tenants[index]
-    if device.span_from <= tenant.started and tenant.started < device.span_until:
-        _note_span(state, index)
     if device.sharing == SPACE:
         _release(state, index)
+    else:
+        _note_span(state, index)
     tenant.used_sms = 0.0
     device.kernels_done += 1
     tenant.queued -= 1
@@ -414,25 +438,3 @@ def _finish_unit(state: State, index: int) -> None:
         sample.company = tenant.company
         device.sample_count += 1
         tenant.r_samples += 1
-
-
-@compiled
-def _note_span(state: State, index: int) -> None:
-    """Keep one kernel's stay on the device for the picture."""
-    device = state.device[0]
-    if device.span_count >= state.spans.size:
-        return
-    tenant = state.tenants[index]
-    span = state.spans[device.span_count]
-    span.tenant = index
-    span.start = tenant.started
-    span.end = device.now
-    span.sms = tenant.used_sms
-    first = 0.0
-    if device.sharing != TIME:
-        for group in range(state.free.size):
-            if state.held[index, group] > _LITTLE:
-                break
-            first += state.group_sms[group]
-    span.low = first
-    device.span_count += 1

@@ -71,6 +71,7 @@ DEVICE = np.dtype(
         ("squads", "i8"),
         ("squad_since", "i8"),
         ("squad_until", "i8"),
+        ("dormant", "i8"),  # nobody had work at the last edge; the next to want some makes one
         ("plan_waiting", "i8"),
         ("epoch", "i8"),
         # physics
@@ -80,6 +81,7 @@ DEVICE = np.dtype(
         ("sync_return_ns", "i8"),
         ("mps_kernel_ns", "i8"),
         ("cache_penalty", "f8"),
+        ("wave_stagger", "f8"),
         ("launch_queue", "i8"),
         ("gate_wake_ns", "i8"),
         # totals
@@ -148,6 +150,7 @@ TENANT = np.dtype(
         ("started", "i8"),
         ("units", "f8"),
         ("used_sms", "f8"),
+        ("span_since", "i8"),
         ("phase_ns", "f8"),
         ("rate", "f8"),
         ("touched", "i8"),
@@ -177,7 +180,6 @@ TENANT = np.dtype(
         ("gpu_ns", "f8"),
         ("gated_ns", "f8"),
         ("longest_hold_ns", "i8"),
-        ("active_ns", "f8"),
     ]
 )
 

@@ -144,6 +144,7 @@ class World:
             "sync_return_ns",
             "mps_kernel_ns",
             "cache_penalty",
+            "wave_stagger",
             "launch_queue",
             "gate_wake_ns",
         ):
@@ -283,7 +284,7 @@ class World:
             KernelSample(
                 tenant=self.tenant_ids[tenant],
                 signature=self.signatures[signature],
-                count=count,
+                launches=count,
                 total_ns=total,
                 sms=sms,
                 company=tuple(

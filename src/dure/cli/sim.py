@@ -1,0 +1,182 @@
+"""`dure sim`: what a policy would do to a mix of tenants, in virtual time."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dure.domain.errors import DureError, InputError
+from dure.domain.units import parse_duration_ns
+from dure.kit.files import write_text
+
+if TYPE_CHECKING:
+    from dure.sim.kernel.compare import Progress as Teller
+    from dure.sim.kernel.journal import ReplayReport
+
+app = typer.Typer(
+    help="Run a level of Dure in virtual time, beside what people use today.",
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Run a level of Dure in virtual time, beside what people use today."""
+
+
+@app.command("kernel")
+def kernel(
+    scenario: Annotated[
+        Path | None,
+        typer.Argument(
+            help="What to run: GPU, tenants, modes; docs/guide/scenarios.md explains the fields.",
+            metavar="SCENARIO.yaml",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print every figure as JSON instead of tables.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of random arrivals, instead of the scenario's.", min=0)
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Also write a report with charts and the timeline of squads there."),
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(help="Record there what the machine is told and answers; one mode only."),
+    ] = None,
+    modes: Annotated[
+        str, typer.Option(help="Modes to run instead of the scenario's, as in 'mps,slo'.")
+    ] = "",
+    duration: Annotated[
+        str | None, typer.Option(help="Virtual time to run instead of the scenario's, as '5s'.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Instead of a scenario, run a recorded journal again.")
+    ] = None,
+) -> None:
+    """Compare ways to share a GPU under one load, or replay a journal."""
+    if replay is not None:
+        if scenario is not None:
+            raise InputError(
+                "a replay takes no scenario", "leave out one of the two", field="--replay"
+            )
+        _replay(replay, as_json=as_json)
+        return
+    if scenario is None:
+        raise InputError("there is no scenario to run", "name a file, or a journal with --replay")
+    from dure.sim.kernel.compare import compare
+    from dure.sim.kernel.scenario import Overrides, read_scenario
+
+    wanted = tuple(name.strip() for name in modes.split(",") if name.strip())
+    described = read_scenario(scenario, Overrides(seed, _duration_ns(duration), wanted))
+    _refuse_unwritable(html)
+    _announce_compilation()
+    with _progress() as tell:
+        comparison = compare(described, journal=journal, progress=tell)
+    if html is not None:
+        from dure.sim.kernel.report import html_report
+
+        write_text(html, html_report(comparison))
+    if as_json:
+        from dure.sim.kernel.export import comparison_data
+
+        data = comparison_data(comparison)
+        typer.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    from dure.sim.kernel.tables import WIDTH, comparison_tables
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    console.print(comparison_tables(comparison))
+
+
+def _duration_ns(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        length_ns = parse_duration_ns(text)
+    except ValueError as error:
+        what, _, remedy = str(error).partition("; ")
+        raise InputError(what, remedy, field="--duration") from error
+    if length_ns <= 0:
+        raise InputError("must be longer than nothing", "write '5s'", field="--duration")
+    return length_ns
+
+
+def _refuse_unwritable(path: Path | None) -> None:
+    """A report that cannot be written is known before the run, not after."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a folder", "name a file", field="--html")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(
+            f"{path} cannot be written", "name a file in a writable folder", field="--html"
+        )
+
+
+def _announce_compilation() -> None:
+    """Say why the first run takes longer."""
+    from dure.sim.kernel.compiled import is_compiled
+
+    if not is_compiled():
+        typer.echo(
+            "Compiling the simulator for this machine, once; this takes about a minute.", err=True
+        )
+
+
+@contextmanager
+def _progress() -> Iterator["Teller | None"]:
+    """A bar on stderr, where that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda what, share: bar.update(task, description=what, completed=share)
+
+
+def _replay(path: Path, *, as_json: bool) -> None:
+    from dure.sim.kernel.journal import replay_journal
+
+    report = replay_journal(path)
+    if as_json:
+        typer.echo(json.dumps(_replay_data(report), indent=2, ensure_ascii=False))
+    else:
+        typer.echo(
+            f"{report.events:,} events and {report.instructions:,} instructions of a machine "
+            f"started with '{report.policy}' replayed: "
+            + ("identical." if report.identical else f"{report.mismatches:,} answers differ.")
+        )
+        if report.note:
+            typer.echo(f"note: {report.note}", err=True)
+    if report.first_mismatch is not None:
+        raise DureError(
+            f"{path}: the replay differs first at {report.first_mismatch}",
+            "replay with the version of Dure that recorded it",
+        )
+
+
+def _replay_data(report: "ReplayReport") -> dict[str, object]:
+    return {
+        "policy": report.policy,
+        "events": report.events,
+        "instructions": report.instructions,
+        "mismatches": report.mismatches,
+        "first_mismatch": str(report.first_mismatch) if report.first_mismatch else None,
+        "note": report.note,
+    }

@@ -1,0 +1,80 @@
+"""A comparison as plain data: every figure, ready for JSON."""
+
+import math
+from dataclasses import asdict, fields
+from typing import Any
+
+from dure.domain.units import NS_PER_S
+from dure.sim.kernel.compare import Comparison, ModeRun
+from dure.sim.kernel.results import Alone, TenantResult
+from dure.sim.kernel.verdicts import figure_of, promise_kept
+
+SCHEMA = 1
+"""Raised when a field changes its meaning or goes."""
+
+
+def comparison_data(comparison: Comparison) -> dict[str, Any]:
+    """Everything that was found; what could not be measured is None, never NaN."""
+    scenario = comparison.scenario
+    setting = scenario.setting
+    data = {
+        "schema": SCHEMA,
+        "simulated": True,
+        "title": scenario.title,
+        "gpu": setting.accelerator.name,
+        "seed": scenario.seed,
+        "duration_s": setting.duration_ns / NS_PER_S,
+        "drain_s": setting.drain_ns / NS_PER_S,
+        "notes": list(comparison.notes),
+        "alone": [
+            _alone(load.tenant.id, figures)
+            for load, figures in zip(setting.loads, comparison.alone, strict=True)
+        ],
+        "modes": [_mode(run) for run in comparison.runs],
+    }
+    finite: dict[str, Any] = _finite(data)
+    return finite
+
+
+def _alone(name: str, figures: Alone) -> dict[str, Any]:
+    return {"name": name, **asdict(figures)}
+
+
+def _mode(run: ModeRun) -> dict[str, Any]:
+    outcome, result = run.outcome, run.result
+    data = {field.name: getattr(result, field.name) for field in fields(result)}
+    data["policy"] = outcome.mode.policy
+    data["switches"] = [
+        {"at_s": switch.at_ns / NS_PER_S, "policy": switch.policy}
+        for switch in outcome.mode.switches
+    ]
+    data["tenants"] = [
+        {
+            **_tenant(tenant),
+            "slo_kept": promise_kept(load, tenant),
+            "diverging": diverging,
+        }
+        for load, tenant, diverging in zip(
+            outcome.setting.loads, result.tenants, run.diverging, strict=True
+        )
+    ]
+    return data
+
+
+def _tenant(result: TenantResult) -> dict[str, Any]:
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    for name, value in values.items():
+        if isinstance(value, float):
+            values[name] = figure_of(result, name)
+    return values
+
+
+def _finite(value: Any) -> Any:
+    """The same data with None for what is not a finite number."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,69 @@
+"""A comparison as tables for a terminal of 100 columns.
+
+Marks as well as colours say what is good, so that nothing is lost in a file or to a reader who
+does not see colours.
+"""
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dure.domain.units import format_duration
+from dure.sim.kernel.compare import Comparison
+from dure.sim.kernel.sheets import LEGEND, Sheet, Tone, sheets
+
+WIDTH = 100
+"""Columns the tables are made for."""
+
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.BEST: "bold green",
+    Tone.GROWING: "yellow",
+    Tone.MISSED: "red",
+    Tone.MISSED_AND_GROWING: "red",
+}
+
+
+def comparison_tables(comparison: Comparison) -> RenderableType:
+    """Everything a person wants to see at once."""
+    parts: list[RenderableType] = [_heading(comparison), Text()]
+    parts += [_table(sheet) for sheet in sheets(comparison)]
+    parts.append(Text("   ".join(f"{tone.value} {meaning}" for tone, meaning in LEGEND), "dim"))
+    parts += [Text(f"note: {note}", "yellow") for note in comparison.notes]
+    return Group(*parts)
+
+
+def _heading(comparison: Comparison) -> Text:
+    scenario = comparison.scenario
+    setting = scenario.setting
+    count = len(setting.loads)
+    return Text.assemble(
+        (scenario.title, "bold"),
+        f"   {setting.accelerator.name}, {format_duration(setting.duration_ns)}, "
+        f"{count} tenant{'s' if count > 1 else ''}, seed {scenario.seed}   ",
+        ("simulated", "italic"),
+    )
+
+
+def _table(sheet: Sheet) -> Table:
+    table = Table(
+        title=sheet.title,
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("mode", no_wrap=True)
+    rows = [[Text(mode)] for mode in sheet.modes]
+    for column in sheet.columns:
+        room = max(len(cell.tone.value) for cell in column.cells)
+        title = "\n".join(f"{line}{'':{room}}" for line in column.title.split("\n"))
+        table.add_column(title, justify="right", no_wrap=True)
+        for row, cell in zip(rows, column.cells, strict=True):
+            row.append(Text(f"{cell.text}{cell.tone.value:<{room}}", _STYLES[cell.tone]))
+    for number, row in enumerate(rows, start=1):
+        table.add_row(*row, end_section=number == sheet.baselines)
+    return table
