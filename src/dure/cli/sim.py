@@ -1,22 +1,22 @@
 """`dure sim`: what a policy would do to a mix of tenants, in virtual time."""
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from dure.cli.terminal import (
+    announce_compilation,
+    duration_option_ns,
+    output_console,
+    progress_bar,
+    refuse_unwritable,
+)
 from dure.domain.errors import DureError, InputError
-from dure.domain.units import parse_duration_ns
 from dure.kit.files import write_text
 
 if TYPE_CHECKING:
-    from dure.sim.kernel.compare import Progress as Teller
     from dure.sim.kernel.journal import ReplayReport
 
 app = typer.Typer(
@@ -78,10 +78,11 @@ def kernel(
     from dure.sim.kernel.scenario import Overrides, read_scenario
 
     wanted = tuple(name.strip() for name in modes.split(",") if name.strip())
-    described = read_scenario(scenario, Overrides(seed, _duration_ns(duration), wanted))
-    _refuse_unwritable(html)
-    _announce_compilation()
-    with _progress() as tell:
+    length_ns = None if duration is None else duration_option_ns(duration, "--duration")
+    described = read_scenario(scenario, Overrides(seed, length_ns, wanted))
+    refuse_unwritable(html, "--html")
+    announce_compilation()
+    with progress_bar() as tell:
         comparison = compare(described, journal=journal, progress=tell)
     if html is not None:
         from dure.sim.kernel.report import html_report
@@ -95,59 +96,7 @@ def kernel(
         return
     from dure.sim.kernel.tables import WIDTH, comparison_tables
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    console.print(comparison_tables(comparison))
-
-
-def _duration_ns(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        length_ns = parse_duration_ns(text)
-    except ValueError as error:
-        what, _, remedy = str(error).partition("; ")
-        raise InputError(what, remedy, field="--duration") from error
-    if length_ns <= 0:
-        raise InputError("must be longer than nothing", "write '5s'", field="--duration")
-    return length_ns
-
-
-def _refuse_unwritable(path: Path | None) -> None:
-    """A report that cannot be written is known before the run, not after."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"{path} is a folder", "name a file", field="--html")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(
-            f"{path} cannot be written", "name a file in a writable folder", field="--html"
-        )
-
-
-def _announce_compilation() -> None:
-    """Say why the first run takes longer."""
-    from dure.sim.kernel.compiled import is_compiled
-
-    if not is_compiled():
-        typer.echo(
-            "Compiling the simulator for this machine, once; this takes about a minute.", err=True
-        )
-
-
-@contextmanager
-def _progress() -> Iterator["Teller | None"]:
-    """A bar on stderr, where that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
+    output_console(WIDTH).print(comparison_tables(comparison))
 
 
 def _replay(path: Path, *, as_json: bool) -> None:

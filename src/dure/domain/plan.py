@@ -6,8 +6,8 @@ The plan is a value. The data plane carries it out launch by launch, without ask
   in the cycle takes over. A squad none of whose members has work is passed over at once.
 - A member is held while a tenant it *yields to* has work, except for kernels whose class the
   co-run matrix lets pass beside what that tenant is running.
-- A member runs on its own set of compute units while a tenant outside its company of yielded
-  tenants shares the device, and on the whole device as soon as it is alone.
+- A member keeps to its own set of compute units while one of the tenants it runs `beside` has
+  work that may run, and has the whole device otherwise.
 - `inflight_ns` bounds what a member may have submitted and not finished, in predicted time.
 """
 
@@ -43,6 +43,8 @@ class SquadMember:
 
     tenant: TenantId
     sms: SmSet
+    beside: tuple[TenantId, ...] = ()
+    """Tenants whose work confines it to `sms`."""
     budget_ns: int = UNBOUNDED
     inflight_ns: int = UNBOUNDED
     yields_to: tuple[TenantId, ...] = ()

@@ -67,10 +67,11 @@ class Attainment:
     _short: _Fading = field(default_factory=lambda: _Fading(_SHORT_NS))
     _long: _Fading = field(default_factory=lambda: _Fading(_LONG_NS))
     _reported: bool = False
-    _rate_per_s: float = 0.0
-    _rate_known: bool = False
+    _headroom: float = math.inf
+    _rate_bursts: float = 0.0
+    _rate_ns: float = 0.0
     _demanding: bool = False
-    _window_since_ns: int = 0
+    _window_since_ns: int | None = None
     _window_gpu_ns: float = 0.0
     _window_busy_ns: float = 0.0
     _window_hold_ns: int = 0
@@ -84,12 +85,12 @@ class Attainment:
         self._long.add(elapsed_ns, reading)
         if self.slo.throughput is not None and elapsed_ns > 0:
             keep = 0.5 ** (elapsed_ns / self.slo.throughput.window_ns)
-            rate = reading.bursts * NS_PER_S / elapsed_ns
-            self._rate_per_s = self._rate_per_s * keep + rate * (1.0 - keep)
-            self._rate_known = True
+            self._rate_bursts = self._rate_bursts * keep + reading.bursts
+            self._rate_ns = self._rate_ns * keep + elapsed_ns
             self._demanding = reading.busy_ns > 0.9 * elapsed_ns
         if self.slo.availability is not None:
             self._learn_availability(now_ns, reading)
+        self._headroom = self._measure_headroom()
 
     def _learn_availability(self, now_ns: int, reading: TenantReading) -> None:
         promise = self.slo.availability
@@ -97,13 +98,13 @@ class Attainment:
         self._window_gpu_ns += reading.gpu_ns
         self._window_busy_ns += reading.busy_ns
         self._window_hold_ns = max(self._window_hold_ns, reading.longest_hold_ns)
+        if self._window_since_ns is None:
+            self._window_since_ns = now_ns
         length = now_ns - self._window_since_ns
         if length < _AVAILABILITY_WINDOW_NS:
             return
         if self._window_busy_ns > 0:
-            served = self._window_gpu_ns >= promise.floor_share * min(
-                length, self._window_busy_ns
-            )
+            served = self._window_gpu_ns >= promise.floor_share * min(length, self._window_busy_ns)
             good = served and self._window_hold_ns <= promise.max_hold_ns
             keep = 0.5 ** (length / (6 * _LONG_NS))
             self._windows = self._windows * keep + 1.0
@@ -123,6 +124,8 @@ class Attainment:
         """Measured upper latency over what queueing predicts for the measured burst length."""
         promise = self.slo.latency
         if promise is None or not self._reported or self._long.requests < _FEW_REQUESTS:
+            return None
+        if self._long.time_ns <= 0.0 or self._long.busy_ns <= 0.0:
             return None
         share = promise.percentile / 100.0
         predicted = latency_ns(
@@ -145,6 +148,9 @@ class Attainment:
 
     def headroom(self) -> float:
         """Target over the upper percentile of the short window; 1 means none is left."""
+        return self._headroom
+
+    def _measure_headroom(self) -> float:
         if self.slo.latency is None or self._short.requests < _FEW_REQUESTS:
             return math.inf
         share = self.slo.latency.percentile / 100.0
@@ -154,9 +160,10 @@ class Attainment:
     def throughput_share(self) -> float:
         """Rate over the promised rate while it had work all the time; 1 if it had not."""
         promise = self.slo.throughput
-        if promise is None or not self._rate_known or not self._demanding:
+        if promise is None or not self._demanding or self._rate_ns < promise.window_ns / 4:
             return 1.0
-        return min(1.0, self._rate_per_s / promise.items_per_s)
+        rate = self._rate_bursts * NS_PER_S / self._rate_ns
+        return min(1.0, rate / promise.items_per_s)
 
     def availability(self) -> float:
         """Share of windows in which it was available; 1 before the first ended."""
@@ -172,17 +179,6 @@ class Attainment:
         if self.slo.availability is not None:
             misses.append(self.slo.availability.share - self.availability())
         return sum(misses) / len(misses) if misses else 0.0
-
-    def quality(self) -> float:
-        """Eq. 2's Q: 1 while promises are kept, falling with the worst of them."""
-        parts = [1.0]
-        if self.slo.latency is not None:
-            parts.append(self.on_time_share() / (self.slo.latency.percentile / 100.0))
-        if self.slo.throughput is not None:
-            parts.append(self.throughput_share())
-        if self.slo.availability is not None:
-            parts.append(self.availability() / self.slo.availability.share)
-        return min(parts)
 
     def latency_at_risk(self) -> bool:
         """The latency promise is failing, or about to."""

@@ -5,6 +5,9 @@ No offline profiling: everything is learned from the launches the shim happened 
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dure.domain.accelerator import AcceleratorProfile
 from dure.domain.kernel import KernelClass, KernelProfile, KernelSignature, classify
 from dure.domain.readings import KernelSample
@@ -71,14 +74,17 @@ class KernelBook:
         if share >= _FULL:
             return 1.0
         low_share, low_speed = 0.0, 0.0
-        for known_share, known_speed in zip(
-            (*SHARES, 1.0), (*self._speeds, 1.0), strict=True
-        ):
+        for known_share, known_speed in zip((*SHARES, 1.0), (*self._speeds, 1.0), strict=True):
             if share <= known_share:
                 part = (share - low_share) / (known_share - low_share)
                 return low_speed + part * (known_speed - low_speed)
             low_share, low_speed = known_share, known_speed
         return 1.0
+
+    def speeds(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`speed` for many shares at once."""
+        known = np.interp(shares, (0.0, *SHARES, 1.0), (0.0, *self._speeds, 1.0))
+        return np.where(shares >= _FULL, 1.0, known)
 
     def profiles(self) -> tuple[KernelProfile, ...]:
         """Everything learned, for reports."""

@@ -156,7 +156,7 @@ class Interference:
             pair.odds = min(max(pair.odds + gain * miss, 0.0), _MOST_ODDS)
             kept = math.sqrt(max(0.0, 1.0 - gain * part))
             pair.doubt = max(pair.doubt * kept, _LEAST_DOUBT * (0.3 + pair.odds))
-        self._learn_spill(company, pairs, miss)
+        self._learn_spill(company, pairs, measured)
         self._learn_classes(victim, company, measured)
 
     def class_rho(self, victim: KernelClass, aggressor: KernelClass) -> float:
@@ -164,12 +164,11 @@ class Interference:
         odds = self._class_odds[victim][aggressor]
         return odds / (1.0 + odds)
 
-    def _learn_spill(self, company: Company, pairs: list[_Pair], miss: float) -> None:
-        """A miss between disjoint sets says how much spills over."""
-        for pair, (_, part) in zip(pairs, company, strict=True):
-            if part <= self.spill + 1e-9 and pair.odds > 0.05:
-                moved = self.spill + _SPILL_STEP * miss / (1.0 + pair.odds)
-                self.spill = min(max(moved, 0.0), 1.0)
+    def _learn_spill(self, company: Company, pairs: list[_Pair], measured: float) -> None:
+        """One neighbour on units of its own: all of the slow-down is what spills over."""
+        if len(company) == 1 and company[0][1] <= self.spill + 1e-9 and pairs[0].odds > 0.2:
+            part = min(measured / pairs[0].odds, 1.0)
+            self.spill += _SPILL_STEP * (part - self.spill)
 
     def _learn_classes(self, victim: TenantId, company: Company, measured: float) -> None:
         """With one neighbour on the same units, the classes of the two learn as well."""
@@ -202,6 +201,9 @@ class Interference:
             if own[row] > 0.0:
                 line = self._class_odds[row]
                 total += own[row] * (
-                    line[0] * other[0] + line[1] * other[1] + line[2] * other[2] + line[3] * other[3]
+                    line[0] * other[0]
+                    + line[1] * other[1]
+                    + line[2] * other[2]
+                    + line[3] * other[3]
                 )
         return total

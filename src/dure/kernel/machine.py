@@ -6,7 +6,6 @@ One instance looks after one accelerator.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import exp
 from typing import Any, ClassVar
 
 from dure.domain.accelerator import AcceleratorProfile
@@ -41,11 +40,6 @@ from dure.kernel.policies.registry import make_policy
 from dure.kernel.resources import Allotments, whole
 from dure.kernel.squads import SquadSearch
 from dure.kernel.track import Track
-
-_WEIGHT_RATE = 0.1
-"""Eq. 3's α, per tick of full shortfall."""
-_WEIGHT_RANGE = 2.0
-"""A weight stays within this factor of what its owner set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +77,7 @@ class KernelMachine:
         settings = self.settings
         self.policy = make_policy(settings.policy, settings.parameters)
         self._allotments = Allotments(settings.accelerator)
-        self._search = SquadSearch(
-            settings.accelerator, self.interference, settings.side_by_side
-        )
+        self._search = SquadSearch(settings.accelerator, self.interference, settings.side_by_side)
         self._planner = Planner(settings.accelerator, self.interference, settings.side_by_side)
 
     def handle(self, event: Event) -> tuple[Instruction, ...]:
@@ -104,7 +96,9 @@ class KernelMachine:
     # Tenants
 
     def _joined(self, event: TenantJoined) -> list[Instruction]:
-        return self._admit(event, Track.start(event.tenant, self.settings.accelerator, event.now_ns))
+        return self._admit(
+            event, Track.start(event.tenant, self.settings.accelerator, event.now_ns)
+        )
 
     def _changed(self, event: TenantChanged) -> list[Instruction]:
         track = self.tracks.get(event.tenant.id)
@@ -142,9 +136,11 @@ class KernelMachine:
         self._learn_samples(event.samples)
         for track in self.tracks.values():
             self.interference.describe(track.id, track.book.mix)
-            track.adapt_caution()
-        self.interference.age()
-        self._adapt_weights()
+        if elapsed > 0:
+            self.interference.age()
+            for track in self.tracks.values():
+                track.adapt_caution()
+                track.adapt_weight()
         return [*self._signals(), *self._replan()]
 
     def _learn_samples(self, samples: tuple[KernelSample, ...]) -> None:
@@ -176,13 +172,6 @@ class KernelMachine:
             track.report_progress(event.done, event.total)
         return []
 
-    def _adapt_weights(self) -> None:
-        """Eq. 3 for everybody, kept within a range of what the owners set."""
-        for track in self.tracks.values():
-            grown = track.weight * exp(_WEIGHT_RATE * track.attainment.shortfall())
-            base = track.tenant.weight
-            track.weight = min(max(grown, base), base * _WEIGHT_RANGE)
-
     # Policies
 
     def _requested(self, event: PolicyRequested) -> list[Instruction]:
@@ -195,6 +184,7 @@ class KernelMachine:
             same = preview.same_orders(self.plan)
             return [PreviewPlan(preview, "no change" if same else _difference(self.plan, preview))]
         before, self.policy = self.policy.name, policy
+        self._search = self._search.copy()
         return [PolicySwitched(before, policy.name), *self._replan()]
 
     # Planning
@@ -211,7 +201,7 @@ class KernelMachine:
     def _make_plan(self, policy: Policy, search: SquadSearch) -> Plan:
         tracks = tuple(self.tracks.values())
         appraisal = policy.appraise(tracks, self._now_ns)
-        companies = search.companies(self.tracks, appraisal)
+        companies = search.companies(self.tracks, appraisal, self._now_ns)
         return self._planner.plan(
             tracks,
             appraisal,
@@ -299,9 +289,7 @@ def _observations(track: Track, now_ns: int) -> tuple[tuple[Signal, bool], ...]:
         )
         found.append((signal, attainment.latency_at_risk()))
     if slo.throughput is not None:
-        signal = Signal(
-            SignalKind.THROUGHPUT_AT_RISK, track.id, attainment.throughput_share(), 1.0
-        )
+        signal = Signal(SignalKind.THROUGHPUT_AT_RISK, track.id, attainment.throughput_share(), 1.0)
         found.append((signal, attainment.throughput_at_risk()))
     if slo.availability is not None:
         signal = Signal(

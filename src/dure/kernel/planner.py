@@ -25,12 +25,15 @@ _INFLIGHT_NS = (100 * NS_PER_US, 2 * NS_PER_MS)
 """Least and most work in flight of a tenant that must make room at once."""
 _INFLIGHT_KERNELS = 4
 """Kernels in flight that keep the device from running dry between a completion and a launch."""
+_INFLIGHT_LONG = 1.5
+"""Kernels in flight of a tenant whose kernels are longer than all that may be in flight."""
 _INFLIGHT_OF_TARGET = 0.1
 """Part of the tightest latency target that may be spent waiting for work in flight."""
 _INFLIGHT_FIRST_NS = 2 * NS_PER_MS
 """Work in flight of a tenant nobody is before: enough to never run dry, short enough to re-plan."""
 _LINGER_OF_GAP = 1.5
 _MOST_LINGER_NS = 200 * NS_PER_US
+_ROUND_INFLIGHT_NS = 500 * NS_PER_US
 _ROUND_LINGER_NS = 20 * NS_PER_US
 _ROUND_NS = 50 * NS_PER_US
 """Durations are rounded so that small changes of prediction do not make a new plan."""
@@ -159,10 +162,12 @@ class _Draft:
             yields = tuple(
                 other for other in before if tenant not in self._companies[other].members
             )
+            sms, beside = self._place(tenant, before, first=rank == 0)
             members.append(
                 SquadMember(
                     tenant=tenant,
-                    sms=self._sms(tenant, before, first=rank == 0),
+                    sms=sms,
+                    beside=beside,
                     budget_ns=(budgets or {}).get(tenant, UNBOUNDED),
                     inflight_ns=self._inflight(tenant) if before else self._first_inflight(order),
                     yields_to=yields,
@@ -171,16 +176,27 @@ class _Draft:
             )
         return tuple(members)
 
-    def _sms(self, tenant: TenantId, before: tuple[TenantId, ...], *, first: bool) -> SmSet:
-        """The smallest set any company it is in gives it; the first may have made room."""
+    def _place(
+        self, tenant: TenantId, before: tuple[TenantId, ...], *, first: bool
+    ) -> tuple[SmSet, tuple[TenantId, ...]]:
+        """A set of compute units, and beside whom: the smallest any company it is in gives it.
+
+        The first in order may have made room for its own company.
+        """
         if first:
-            return self._companies[tenant].lead_sms or self._everything
+            company = self._companies[tenant]
+            made_room = company.lead_sms is not None and company.lead_sms != self._everything
+            if made_room and company.lead_sms is not None:
+                return company.lead_sms, company.members
+            return self._everything, ()
         sets = [
-            company.member_sms
-            for company in (self._companies[other] for other in before)
+            (company.member_sms.count, other, company.member_sms)
+            for other, company in ((other, self._companies[other]) for other in before)
             if tenant in company.members and company.member_sms is not None
         ]
-        return min(sets, key=lambda sms: sms.count, default=self._everything)
+        if not sets:
+            return self._everything, ()
+        return min(sets)[2], tuple(other for _, other, _ in sets)
 
     def _cycle(self, side_by_side: bool) -> int:
         cycle = _CYCLE_NS if side_by_side else _CYCLE_IN_TURNS_NS
@@ -205,11 +221,12 @@ class _Draft:
 
     def _inflight(self, tenant: TenantId) -> int:
         """A few of its kernels, in steps of a power of two so that it seldom changes."""
-        wanted = _INFLIGHT_KERNELS * self._tracks[tenant].book.kernel_ns
+        kernel_ns = self._tracks[tenant].book.kernel_ns
         least = _INFLIGHT_NS[0]
-        while least < wanted:
+        while least < _INFLIGHT_KERNELS * kernel_ns:
             least *= 2
-        return min(least, self._most_inflight_ns)
+        long = round(_INFLIGHT_LONG * kernel_ns / _ROUND_INFLIGHT_NS) * _ROUND_INFLIGHT_NS
+        return min(least, max(self._most_inflight_ns, long))
 
     def _first_inflight(self, order: tuple[TenantId, ...]) -> int:
         return UNBOUNDED if len(order) == 1 else _INFLIGHT_FIRST_NS

@@ -110,7 +110,7 @@ class Allotments:
 
     @property
     def _copy_claims(self) -> list[TenantId]:
-        return [id_ for id_, tenant in self._tenants.items() if tenant.copy_bytes_per_s]
+        return [id_ for id_, tenant in self._tenants.items() if tenant.copy_bytes_per_s is not None]
 
     def _refit(self) -> tuple[Allotment, ...]:
         link = self.profile.copy_bytes_per_s
@@ -126,7 +126,7 @@ class Allotments:
                 tenant.id,
                 free if limit is None else min(limit, free),
                 own,
-                (tenant.copy_bytes_per_s or 0.0) * scale or link,
+                link if tenant.copy_bytes_per_s is None else tenant.copy_bytes_per_s * scale,
             )
             if self._given.get(tenant.id) != fitted:
                 self._given[tenant.id] = fitted

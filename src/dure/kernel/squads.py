@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dure.domain.accelerator import AcceleratorProfile
 from dure.domain.ids import TenantId
 from dure.domain.plan import SmSet
+from dure.domain.units import NS_PER_MS
 from dure.kernel.interference import Interference
 from dure.kernel.policies.base import Appraisal
 from dure.kernel.resources import behind, front, whole
@@ -23,8 +24,10 @@ from dure.kernel.worth import WorthTable
 
 EXHAUSTIVE_TENANTS = 4
 """Up to this many tenants every set is tried; the bounded search beyond is measured against it."""
-_MOST_COMPANY = 6
-"""Members the bounded search adds at most."""
+SEARCH_EVERY_NS = 100 * NS_PER_MS
+"""How old an answer may be: five ticks, in which learned odds move by a few per cent."""
+_GROWTH_STEPS = 3
+"""Members the bounded search adds one by one; the set of everybody is tried besides."""
 _STICKY = 0.03
 """A new company must add this much more than the present one: predictions are noisy."""
 _LEAST_GAIN = 0.01
@@ -52,50 +55,55 @@ class SquadSearch:
     profile: AcceleratorProfile
     interference: Interference
     side_by_side: bool = True
-    exhaustive_tenants: int = EXHAUSTIVE_TENANTS
     _last: dict[TenantId, Company] = field(default_factory=dict)
+    _searched: tuple[TenantId, ...] = ()
+    _searched_ns: int | None = None
 
     def copy(self) -> "SquadSearch":
         """A search that answers the same and leaves this one's memory alone."""
-        return replace(self)
+        return replace(self, _searched_ns=None)
 
     def companies(
-        self, tracks: dict[TenantId, Track], appraisal: Appraisal
+        self, tracks: dict[TenantId, Track], appraisal: Appraisal, now_ns: int
     ) -> dict[TenantId, Company]:
-        """The best company of every tenant; who has no work is in nobody's and has none."""
-        found = {tenant: Company() for tenant in tracks}
+        """The best company of every tenant; who has no work is in nobody's and has none.
+
+        Searched anew when who is there or who is protected changes, and every so often since
+        what was learned moves on.
+        """
         present = [tracks[tenant] for tenant in appraisal.order if tracks[tenant].present]
+        question = (*sorted(track.id for track in present), *appraisal.protected, *tracks)
+        fresh = self._searched_ns is not None and now_ns - self._searched_ns < SEARCH_EVERY_NS
+        if fresh and question == self._searched:
+            return self._last
+        self._searched, self._searched_ns = question, now_ns
+        found = {tenant: Company() for tenant in tracks}
         if self.side_by_side and len(present) > 1:
             evaluation = Evaluation(self.profile, self.interference, present, appraisal)
-            best = evaluation.best(exhaustive=len(present) <= self.exhaustive_tenants)
-            for lead in range(len(present)):
-                found[present[lead].id] = self._settle(evaluation, lead, best)
+            kept = evaluation.recall([self._last.get(track.id) for track in present])
+            best = evaluation.best(kept.sets, exhaustive=len(present) <= EXHAUSTIVE_TENANTS)
+            for lead, track in enumerate(present):
+                found[track.id] = self._settle(evaluation, lead, best, kept)
         self._last = found
         return found
 
-    def _settle(self, evaluation: "Evaluation", lead: int, best: "_Best") -> Company:
+    def _settle(
+        self, evaluation: "Evaluation", lead: int, best: "Choice", kept: "Choice"
+    ) -> Company:
         """Keep the present company unless the new one is clearly better."""
-        tracks = evaluation.tracks
-        members, layout = best.sets[lead], int(best.layouts[lead])
+        members = best.sets[lead]
         scale = float(evaluation.table.value[members].max(initial=0.0))
         alone = float(evaluation.alone[lead])
-        last = self._last.get(tracks[lead].id)
-        if last is not None and last.members:
-            kept = evaluation.rescore(lead, last)
-            if kept is not None and kept > alone and best.scores[lead] < kept + _STICKY * scale:
-                return last
+        if kept.scores[lead] > alone and best.scores[lead] < kept.scores[lead] + _STICKY * scale:
+            return self._last[evaluation.tracks[lead].id]
         if best.scores[lead] <= alone + _LEAST_GAIN * scale:
             return Company()
-        names = tuple(tracks[index].id for index in np.flatnonzero(members))
-        if layout == 0:
-            return Company(names)
-        lead_sms, member_sms = evaluation.layouts[layout]
-        return Company(names, lead_sms, member_sms)
+        return evaluation.company(members, int(best.layouts[lead]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Best:
-    """The best set, layout and score of every lead."""
+class Choice:
+    """A set of company and a layout for every lead, with what they are worth."""
 
     sets: _Sets
     layouts: NDArray[np.int64]
@@ -103,7 +111,10 @@ class _Best:
 
 
 class Evaluation:
-    """Worth of sets of tenants by Eq. 1 and Eq. 2, for all leads at once."""
+    """Worth of sets of tenants by Eq. 1 and Eq. 2, for all leads and layouts at once.
+
+    Axes, in this order: layout, lead, set, tenant.
+    """
 
     def __init__(
         self,
@@ -113,118 +124,137 @@ class Evaluation:
         appraisal: Appraisal,
     ) -> None:
         self.tracks = tracks
+        count = len(tracks)
         self.table = WorthTable([appraisal.worth[track.id] for track in tracks], tracks)
-        self._behind = _behind([track.id in appraisal.protected for track in tracks])
         self.layouts = _layouts(profile)
-        self._odds = np.array(
-            [
-                [
-                    interference.hopeful_odds(one.id, other.id) if one is not other else 0.0
-                    for other in tracks
-                ]
-                for one in tracks
-            ]
-        )
-        books = [track.book for track in tracks]
-        sms = profile.sms
-        self._lead_speed = np.array(
-            [[book.speed(lead.count / sms) for lead, _ in self.layouts] for book in books]
-        )
-        self._member_speed = np.array(
-            [[book.speed(part.count / sms) for _, part in self.layouts] for book in books]
-        )
-        contest = interference.contest
-        self._contest_on_lead = np.array(
-            [[contest(a, book.width_share * sms, b) for a, b in self.layouts] for book in books]
-        )
-        self._contest_on_member = np.array(
-            [[contest(b, book.width_share * sms, a) for a, b in self.layouts] for book in books]
-        )
-        self._concerned = self._behind | np.eye(len(tracks), dtype=np.bool_)
-        nobody = np.zeros((len(tracks), 1, len(tracks)), np.bool_)
-        self.alone = self.scores(nobody)[:, 0]
+        ids = [track.id for track in tracks]
+        self._odds = np.array([[interference.hopeful_odds(a, b) for b in ids] for a in ids])
+        np.fill_diagonal(self._odds, 0.0)
+        self._odds_on = np.ascontiguousarray(self._odds.T)
+        behind_lead = _behind([track.id in appraisal.protected for track in tracks])
+        self._may_join = behind_lead[:, None, :]
+        self._leads = np.arange(count)
+        self._concerned = (behind_lead | np.eye(count, dtype=np.bool_)) * self.table.value
+        sizes = _sizes(self.layouts)
+        widths = np.array([track.book.width_share for track in tracks]) * profile.sms
+        self._contest_on_lead = _contest(widths, sizes[0], sizes[2], interference.spill)[:, :, None]
+        on_member = _contest(widths, sizes[1], sizes[2], interference.spill)
+        self._by_lead = 1.0 + (self._odds_on * on_member[:, None, :])[:, :, None, :]
+        speeds = np.array([track.book.speeds(sizes[:2] / profile.sms) for track in tracks])
+        self._lead_speed = speeds[:, 0, :].T[:, :, None]
+        self._member_speed = speeds[:, 1, :].T[:, None, None, :]
+        self.alone = self.scores(np.zeros((count, 1, count), np.bool_), slice(0, 1))[0, :, 0]
 
-    def scores(self, sets: _Sets, layout: int = 0) -> _Floats:
-        """Worth of all concerned for each lead (first axis) and each of its sets (second axis).
+    def scores(self, sets: _Sets, layouts: slice) -> _Floats:
+        """Worth of all concerned by layout, lead and each of the lead's sets.
 
-        Concerned are the lead and those that may have to wait for it. They go at full speed while the lead is idle, members of the set at Eq. 1's speed
-        while it is busy; a slowed lead is busy for longer.
+        Concerned are the lead and those that may have to wait for it. They go at full speed
+        while the lead is idle, members of the set at Eq. 1's speed while it is busy; a slowed
+        lead is busy for longer.
         """
-        count = len(self.tracks)
-        leads = np.arange(count)
-        masks = sets.astype(np.float64)
-        by_lead = 1.0 + (self._odds.T * self._contest_on_member[:, layout])[:, None, :]
-        crowded = masks / (1.0 + masks @ self._odds.T / by_lead)
-        drag = np.einsum("lsm,lm->ls", crowded, self._odds)
-        drag *= self._contest_on_lead[:, layout, None]
-        speed = self._lead_speed[:, layout, None] / (1.0 + drag)
-        busy = np.minimum(1.0, self.table.load[:, None] / speed)
-        speeds = masks * self._member_speed[:, layout] / (by_lead + crowded @ self._odds.T)
-        speeds *= busy[:, :, None]
-        speeds += (1.0 - busy)[:, :, None]
-        speeds[leads, :, leads] = speed
+        by_lead = self._by_lead[layouts]
+        crowd = sets @ self._odds_on
+        pressing = sets / (1.0 + crowd / by_lead)
+        drag = np.einsum("klsm,lm->kls", pressing, self._odds) * self._contest_on_lead[layouts]
+        speed = self._lead_speed[layouts] / (1.0 + drag)
+        busy = np.minimum(1.0, self.table.load[None, :, None] / speed)[..., None]
+        speeds = sets * self._member_speed[layouts] / (by_lead + pressing @ self._odds_on)
+        speeds = 1.0 - busy + busy * speeds
+        speeds[:, self._leads, :, self._leads] = np.moveaxis(speed, 1, 0)
         return self.table.worth(speeds, self._concerned)
 
-    def best(self, *, exhaustive: bool) -> _Best:
-        """Every lead's best set, first on the undivided device, then divided."""
+    def best(self, kept: _Sets, *, exhaustive: bool) -> Choice:
+        """Every lead's best set and layout; beyond `exhaustive` the sets are grown."""
         if exhaustive:
-            sets, scores = self._try_all()
-        else:
-            sets, scores = self._grow()
-        layouts = np.zeros(len(scores), np.int64)
-        tried = np.stack([sets, self._behind], axis=1)
-        for layout in range(1, len(self.layouts)):
-            rows = self.scores(tried, layout)
-            which = rows.argmax(axis=1)
-            for lead in np.flatnonzero(rows.max(axis=1) > scores):
-                scores[lead] = rows[lead, which[lead]]
-                sets[lead] = tried[lead, which[lead]]
-                layouts[lead] = layout
-        return _Best(sets, layouts, scores)
+            return self._best_of(self._all_sets())
+        grown = self._grow()
+        everybody = self._may_join
+        return self._best_of(np.concatenate([grown, everybody, kept[:, None, :]], axis=1))
 
-    def _try_all(self) -> tuple[_Sets, _Floats]:
+    def recall(self, companies: Sequence[Company | None]) -> Choice:
+        """Earlier companies as they are worth today; minus infinity where one is gone."""
         count = len(self.tracks)
-        numbers = np.arange(1 << count)
-        every = (numbers[:, None] >> np.arange(count) & 1).astype(np.bool_)
-        sets = every[None, :, :] & self._behind[:, None, :]
-        scores = self.scores(sets)
-        which = scores.argmax(axis=1)
-        leads = np.arange(count)
-        return sets[leads, which].copy(), scores[leads, which]
+        index_of = {track.id: index for index, track in enumerate(self.tracks)}
+        sets = np.zeros((count, count), np.bool_)
+        layouts = np.zeros(count, np.int64)
+        known = np.zeros(count, np.bool_)
+        for lead, company in enumerate(companies):
+            if company is None or not company.members:
+                continue
+            if all(member in index_of for member in company.members):
+                known[lead] = True
+                sets[lead, [index_of[member] for member in company.members]] = True
+                layouts[lead] = self._layout_of(company)
+        sets &= self._may_join[:, 0, :]
+        scores = np.full(count, -np.inf)
+        if known.any():
+            table = self.scores(sets[:, None, :], slice(None))
+            scores = np.where(known, table[layouts, self._leads, 0], -np.inf)
+        return Choice(sets, layouts, scores)
 
-    def _grow(self) -> tuple[_Sets, _Floats]:
-        """Add the best further member to each lead's set while worth grows."""
+    def company(self, members: _Sets, layout: int) -> Company:
+        """A set by name, on its part of the device."""
+        names = tuple(self.tracks[index].id for index in np.flatnonzero(members))
+        if layout == 0:
+            return Company(names)
+        return Company(names, *self.layouts[layout])
+
+    def _layout_of(self, company: Company) -> int:
+        if company.lead_sms is None or company.member_sms is None:
+            return 0
+        return self.layouts.index((company.lead_sms, company.member_sms))
+
+    def _best_of(self, sets: _Sets) -> Choice:
+        """The best of these sets over all layouts, lead by lead."""
+        table = self.scores(sets, slice(None))
+        by_lead = np.moveaxis(table, 1, 0).reshape(len(self.tracks), -1)
+        which = by_lead.argmax(axis=1)
+        layouts, chosen = np.divmod(which, sets.shape[1])
+        return Choice(sets[self._leads, chosen], layouts, by_lead[self._leads, which])
+
+    def _all_sets(self) -> _Sets:
         count = len(self.tracks)
-        leads = np.arange(count)
+        every = np.arange(1 << count)[:, None] >> np.arange(count) & 1
+        return every.astype(np.bool_)[None, :, :] & self._may_join
+
+    def _grow(self) -> _Sets:
+        """Sets of growing size: each adds the member that is worth most beside the others."""
+        count = len(self.tracks)
         sets = np.zeros((count, count), np.bool_)
         scores = self.alone.copy()
         one_more = np.eye(count, dtype=np.bool_)[None, :, :]
-        for _ in range(min(_MOST_COMPANY, count - 1)):
-            candidates = sets[:, None, :] | one_more
-            candidates &= self._behind[:, None, :]
-            rows = self.scores(candidates)
+        stages = []
+        for _ in range(min(_GROWTH_STEPS, count - 1)):
+            candidates = (sets[:, None, :] | one_more) & self._may_join
+            rows = self.scores(candidates, slice(0, 1))[0]
             which = rows.argmax(axis=1)
-            grown = rows[leads, which] > scores + 1e-9
-            if not grown.any():
+            top = rows[self._leads, which]
+            better = top > scores + 1e-9
+            if not better.any():
                 break
-            sets[grown] = candidates[leads, which][grown]
-            scores = np.maximum(scores, rows[leads, which])
-        return sets, scores
+            sets = np.where(better[:, None], candidates[self._leads, which], sets)
+            scores = np.maximum(scores, top)
+            stages.append(sets)
+        return np.stack(stages or [sets], axis=1)
 
-    def rescore(self, lead: int, company: Company) -> float | None:
-        """Today's worth of an earlier company; None if a member has no work any more."""
-        index_of = {track.id: index for index, track in enumerate(self.tracks)}
-        if any(member not in index_of for member in company.members):
-            return None
-        sets = np.zeros((len(self.tracks), 1, len(self.tracks)), np.bool_)
-        for member in company.members:
-            sets[lead, 0, index_of[member]] = True
-        layout = 0
-        if company.member_sms is not None:
-            layout = self.layouts.index(
-                (company.lead_sms or self.layouts[0][0], company.member_sms)
-            )
-        return float(self.scores(sets, layout)[lead, 0])
+
+def _sizes(layouts: tuple[tuple[SmSet, SmSet], ...]) -> _Floats:
+    """By layout: units of the lead, of its company, and of both."""
+    return np.array(
+        [
+            [lead.count for lead, _ in layouts],
+            [company.count for _, company in layouts],
+            [lead.overlap(company) for lead, company in layouts],
+        ],
+        dtype=np.float64,
+    )
+
+
+def _contest(widths: _Floats, own: _Floats, shared: _Floats, spill: float) -> _Floats:
+    """`Interference.contest` for all layouts (first axis) and tenants (second axis)."""
+    used = np.minimum(widths[None, :], own[:, None])
+    contested = np.maximum(0.0, used - (own - shared)[:, None]) / np.maximum(used, 1e-9)
+    return contested + spill * (1.0 - contested)
 
 
 def _behind(protected: list[bool]) -> _Sets:

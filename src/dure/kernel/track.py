@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from math import exp
 
 from dure.domain.accelerator import AcceleratorProfile
 from dure.domain.ids import TenantId
@@ -30,6 +31,10 @@ _TAIL_BIAS = (0.7, 3.0)
 """How far a measured tail may correct the predicted one."""
 _ROOMY = 1.6
 """Headroom (target over measured percentile) above which caution may fall."""
+_WEIGHT_RATE = 0.1
+"""Eq. 3's α, per tick of full shortfall."""
+_WEIGHT_RANGE = 2.0
+"""A weight grows at most by this factor over what its owner set."""
 _RESERVE_MARGIN = 1.15
 _MEMORY_MARGIN = 1.1
 _MEMORY_ROUND_BYTES = 256 * MIB
@@ -229,6 +234,12 @@ class Track:
         elif not trouble and self.attainment.headroom() > _ROOMY:
             self.caution = max(_LEAST_CAUTION, self.caution * _CAUTION_DOWN)
         self._in_trouble = trouble
+
+    def adapt_weight(self) -> None:
+        """Eq. 3: w(t+1) = w(t) · exp(α · (SLO_target − SLO_actual)), within a range."""
+        grown = self.weight * exp(_WEIGHT_RATE * self.attainment.shortfall())
+        base = self.tenant.weight
+        self.weight = min(max(grown, base), base * _WEIGHT_RANGE)
 
     def suggested_limit_bytes(self) -> int | None:
         """A memory limit that fits what it really used, in round figures."""

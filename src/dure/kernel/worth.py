@@ -26,20 +26,21 @@ class WorthTable:
         )
         self.load = np.array([worth.load for worth in worths])
         self._request = np.array([worth.request for worth in worths])
-        self._promise = np.array([worth.measure is Measure.PROMISE for worth in worths])
-        self._queue = np.array([worth.measure is Measure.QUEUE for worth in worths])
+        self._promise = np.flatnonzero([w.measure is Measure.PROMISE for w in worths])
+        self._queue = np.flatnonzero([w.measure is Measure.QUEUE for w in worths])
 
     def worth(
-        self, speeds: NDArray[np.float64], concerned: NDArray[np.bool_]
+        self, speeds: NDArray[np.float64], concerned: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Summed worth over the last axis, of the tenants concerned by each first index."""
-        factor = speeds
-        if self._promise.any():
-            kept = on_time_share(self.load, self._request, np.maximum(speeds, 1e-6))
-            factor = np.where(self._promise, kept, factor)
-        if self._queue.any():
-            spare = np.maximum(speeds - self.load, NEARLY_FULL * self.load)
-            factor = np.where(self._queue, -self.load / spare, factor)
-        counted = concerned * self.value
-        total: NDArray[np.float64] = np.einsum("lsm,lm->ls", factor, counted)
+        """Summed worth over tenants (last axis), each counted as `concerned` says by lead."""
+        factor = speeds.copy()
+        if self._promise.size:
+            own = np.maximum(speeds[..., self._promise], 1e-6)
+            load, request = self.load[self._promise], self._request[self._promise]
+            factor[..., self._promise] = on_time_share(load, request, own)
+        if self._queue.size:
+            load = self.load[self._queue]
+            spare = np.maximum(speeds[..., self._queue] - load, NEARLY_FULL * load)
+            factor[..., self._queue] = -load / spare
+        total: NDArray[np.float64] = np.einsum("klsm,lm->kls", factor, concerned)
         return total

@@ -120,6 +120,8 @@ def _adopt(state: State) -> None:
     device.squads = device.plan_waiting
     device.plan_waiting = 0
     device.epoch += 1
+    for index in range(state.tenants.size):
+        state.tenants[index].spent_ns = 0.0
     device.squad = 0
 
 

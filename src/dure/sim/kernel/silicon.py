@@ -146,12 +146,27 @@ def _settle_rates(state: State) -> None:
 
 
 @compiled
+def _confined(state: State, index: int) -> bool:
+    """Whether one of the tenants it runs beside has work that may run."""
+    beside = state.orders[state.device[0].squad, index].beside
+    if beside == np.uint64(0):
+        return False
+    for other in range(state.tenants.size):
+        neighbour = state.tenants[other]
+        if beside & (np.uint64(1) << np.uint64(other)) == np.uint64(0) or neighbour.wants == 0:
+            continue
+        if neighbour.queued > 0 or neighbour.host != HOST_HELD:
+            return True
+    return False
+
+
+@compiled
 def _range_low(state: State, index: int) -> int:
     """First group of compute units the tenant may use now."""
     device = state.device[0]
     if device.gated == 0:
         return int(state.tenants[index].fixed_low)
-    if _alone(state, index):
+    if not _confined(state, index):
         return 0
     return int(state.orders[device.squad, index].low)
 
@@ -162,21 +177,9 @@ def _range_high(state: State, index: int) -> int:
     device = state.device[0]
     if device.gated == 0:
         return int(state.tenants[index].fixed_high)
-    if _alone(state, index):
+    if not _confined(state, index):
         return state.free.size
     return int(state.orders[device.squad, index].high)
-
-
-@compiled
-def _alone(state: State, index: int) -> bool:
-    """Whether no other tenant has work that may run: then the whole device is its own."""
-    for other in range(state.tenants.size):
-        neighbour = state.tenants[other]
-        if other == index or neighbour.wants == 0:
-            continue
-        if neighbour.queued > 0 or neighbour.host != HOST_HELD:
-            return False
-    return True
 
 
 @compiled
@@ -281,13 +284,15 @@ def _take_turns(state: State) -> None:
             device.slice_end = NEVER
             return
         if chosen != current:
+            cost = device.context_switch_ns if current >= 0 else 0
             if current >= 0 and occupies(state.tenants[current].stream):
+                cost = device.context_save_ns
                 _catch_up(state, current)
                 _note_span(state, current)
                 state.tenants[current].stream = STREAM_PREEMPTED
                 state.tenants[current].stream_at = NEVER
             device.context = chosen
-            device.switch_until = device.now + (device.context_switch_ns if current >= 0 else 0)
+            device.switch_until = device.now + cost
             device.slice_end = device.switch_until + device.time_slice_ns
             if device.switch_until > device.now:
                 return

@@ -77,6 +77,7 @@ DEVICE = np.dtype(
         # physics
         ("time_slice_ns", "i8"),
         ("context_switch_ns", "i8"),
+        ("context_save_ns", "i8"),
         ("launch_latency_ns", "i8"),
         ("sync_return_ns", "i8"),
         ("mps_kernel_ns", "i8"),
@@ -207,6 +208,7 @@ ORDER = np.dtype(
         ("inflight_ns", "f8"),
         ("inflight_launches", "i8"),
         ("yields", "u8"),
+        ("beside", "u8"),
         ("linger_ns", "i8"),
     ]
 )

@@ -97,6 +97,7 @@ class World:
                 order["inflight_ns"] = member.inflight_ns
                 order["inflight_launches"] = self._limits.get(member.tenant, 0)
                 order["yields"] = self._mask(member.yields_to)
+                order["beside"] = self._mask(member.beside)
                 order["linger_ns"] = member.linger_ns
         state.corun[1, :, :] = np.asarray(plan.corun, dtype=np.int64)
         state.promised[1] = self._mask(plan.protected)
@@ -140,6 +141,7 @@ class World:
         for name in (
             "time_slice_ns",
             "context_switch_ns",
+            "context_save_ns",
             "launch_latency_ns",
             "sync_return_ns",
             "mps_kernel_ns",
@@ -287,9 +289,7 @@ class World:
                 launches=count,
                 total_ns=total,
                 sms=sms,
-                company=tuple(
-                    other for i, other in enumerate(self.tenant_ids) if company >> i & 1
-                ),
+                company=tuple(other for i, other in enumerate(self.tenant_ids) if company >> i & 1),
             )
             for (tenant, signature, sms, company), (count, total) in sums.items()
         )

@@ -1,0 +1,1 @@
+"""Benches: one module per published figure, each run by `dure bench NAME`."""

@@ -1,0 +1,52 @@
+"""A bench report as a Markdown page that says what it is, when, where and how it was made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dure.sim.kernel.benches.report import BenchReport, Grid, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The circumstances of a page."""
+
+    date: str
+    machine: str
+    command: str
+
+
+def markdown(report: BenchReport, made: Made) -> str:
+    """The whole page."""
+    kind = (
+        "**Simulated**: figures of the modelled GPU in virtual time, not of a real one."
+        if report.simulated
+        else "Wall time of the machine below; the GPU is **simulated**."
+    )
+    parts = [
+        f"# {report.title}",
+        kind,
+        f"- date: {made.date}\n- machine: {made.machine}\n- command: `{made.command}`",
+        report.about,
+        _verdicts(report.verdicts),
+        *(_grid(grid) for grid in report.grids),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _verdicts(verdicts: tuple[Verdict, ...]) -> str:
+    rows = [(verdict.word, verdict.claim, verdict.found) for verdict in verdicts]
+    return "## Verdicts\n\n" + _lines(("", "to be shown", "found"), rows, left=3) if rows else ""
+
+
+def _grid(grid: Grid) -> str:
+    return f"## {grid.title}\n\n" + _lines(grid.columns, grid.rows, left=1)
+
+
+def _lines(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, left: int) -> str:
+    rule = ["---" if index < left else "---:" for index in range(len(columns))]
+    lines = [columns, tuple(rule), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
