@@ -124,7 +124,9 @@ class UNet(nn.Module):
 
     def __init__(self, channels: Sequence[int] = (64, 128, 256, 512)) -> None:
         super().__init__()
-        self.down = nn.ModuleList(conv_pair(a, b) for a, b in zip((3, *channels), channels, strict=False))
+        self.down = nn.ModuleList(
+            conv_pair(a, b) for a, b in zip((3, *channels), channels, strict=False)
+        )
         ups = list(zip(channels[::-1], channels[-2::-1], strict=False))
         self.rise = nn.ModuleList(nn.ConvTranspose2d(a, b, 2, stride=2) for a, b in ups)
         self.up = nn.ModuleList(conv_pair(2 * b, b) for _, b in ups)
@@ -153,7 +155,9 @@ def conv_pair(a: int, b: int) -> nn.Sequential:
 
 
 def post_norm_encoder(layers: int, width: int, heads: int, activation: str) -> nn.Module:
-    layer = nn.TransformerEncoderLayer(width, heads, 4 * width, activation=activation, batch_first=True)
+    layer = nn.TransformerEncoderLayer(
+        width, heads, 4 * width, activation=activation, batch_first=True
+    )
     return nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
 
@@ -223,7 +227,9 @@ def gpt_train() -> Step:
     x, y = torch.randint(32000, (2, 8, 512), device="cuda")
     positions = torch.arange(512, device="cuda")
     adam = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    return training_step(lambda: F.cross_entropy(model(x, positions).flatten(0, 1), y.flatten()), model, adam)
+    return training_step(
+        lambda: F.cross_entropy(model(x, positions).flatten(0, 1), y.flatten()), model, adam
+    )
 
 
 def llm_decode() -> Step:
@@ -267,7 +273,12 @@ class Workload:
 
 WORKLOADS = {
     "resnet50-train": Workload(
-        resnet50_train, 128, "bf16 autocast", False, 4, "ResNet-50 training, channels-last, SGD with momentum"
+        resnet50_train,
+        128,
+        "bf16 autocast",
+        False,
+        4,
+        "ResNet-50 training, channels-last, SGD with momentum",
     ),
     "encoder-infer": Workload(
         encoder_infer,
@@ -281,7 +292,12 @@ WORKLOADS = {
         lambda: resnet50_infer(8), 8, "fp16", True, 1, "ResNet-50 inference, channels-last"
     ),
     "resnet50-eager": Workload(
-        lambda: resnet50_infer(4), 4, "fp16", False, 1, "ResNet-50 inference, channels-last, no graph"
+        lambda: resnet50_infer(4),
+        4,
+        "fp16",
+        False,
+        1,
+        "ResNet-50 inference, channels-last, no graph",
     ),
     "bert-train": Workload(
         bert_train,
@@ -292,19 +308,39 @@ WORKLOADS = {
         "encoder training, 12 layers, width 768, 128 tokens, fused AdamW",
     ),
     "gpt-train": Workload(
-        gpt_train, 8, "bf16 autocast", False, 4, "GPT training, 12 layers, width 768, 512 tokens, fused AdamW"
+        gpt_train,
+        8,
+        "bf16 autocast",
+        False,
+        4,
+        "GPT training, 12 layers, width 768, 512 tokens, fused AdamW",
     ),
     "llm-decode": Workload(
         llm_decode, 8, "fp16", True, 1, "one decoding step, 24 layers, width 2048, 1024 stored keys"
     ),
     "dlrm-infer": Workload(
-        dlrm_infer, 512, "fp16", True, 1, "recommendation, 26 tables of 100,000 x 64, bags of 4, two MLPs"
+        dlrm_infer,
+        512,
+        "fp16",
+        True,
+        1,
+        "recommendation, 26 tables of 100,000 x 64, bags of 4, two MLPs",
     ),
     "unet-infer": Workload(
-        unet_infer, 4, "fp16", False, 1, "UNet inference on 256 x 256 images, 4 resolutions, channels-last"
+        unet_infer,
+        4,
+        "fp16",
+        False,
+        1,
+        "UNet inference on 256 x 256 images, 4 resolutions, channels-last",
     ),
     "matmul-long": Workload(
-        matmul_long, 1, "bf16", False, 4, "one 16384^3 matrix product, then one elementwise pass over 1 GiB"
+        matmul_long,
+        1,
+        "bf16",
+        False,
+        4,
+        "one 16384^3 matrix product, then one elementwise pass over 1 GiB",
     ),
 }
 
@@ -397,7 +433,8 @@ def profiled_events(step: Step, sync_every: int) -> list[list[dict[str, Any]]]:
 
 
 COMPUTE_NAMES = re.compile(
-    r"gemm|gemv|fprop|dgrad|wgrad|convolve|conv2d|flash|fmha|sdpa|attention|nvjet|cutlass|xmma|mma_", re.I
+    r"gemm|gemv|fprop|dgrad|wgrad|convolve|conv2d|flash|fmha|sdpa|attention|nvjet|cutlass|xmma|mma_",
+    re.I,
 )
 MEMORY_NAMES = re.compile(
     r"splitk\w*reduce|elementwise|norm|softmax|multi_tensor|nchwTo|nhwcTo|^bn_|copy|convert", re.I
@@ -436,7 +473,15 @@ def signature(event: dict[str, Any]) -> tuple[str, int, int, int, int, int, str]
     return name, bx * by * bz, tx * ty * tz, registers, shared, args.get("bytes", 0), bound_by(name)
 
 
-SIGNATURE_FIELDS = ["name", "blocks", "threads_per_block", "registers", "shared_bytes", "copy_bytes", "bound"]
+SIGNATURE_FIELDS = [
+    "name",
+    "blocks",
+    "threads_per_block",
+    "registers",
+    "shared_bytes",
+    "copy_bytes",
+    "bound",
+]
 SEQUENCE_FIELDS = ["signature", "duration_ns", "gap_ns"]
 
 
@@ -462,7 +507,9 @@ def sequence_of(iterations: list[list[dict[str, Any]]]) -> dict[str, Any]:
     if not same:
         middle = sorted(range(len(names)), key=lambda i: len(names[i]))[len(names) // 2]
         iterations, names = [iterations[middle]], [names[middle]]
-    durations = [fmean(float(e["dur"]) * 1e3 for e in row) for row in zip(*iterations, strict=True)][1:]
+    durations = [
+        fmean(float(e["dur"]) * 1e3 for e in row) for row in zip(*iterations, strict=True)
+    ][1:]
     gaps = [fmean(row) for row in zip(*map(gaps_ns, iterations), strict=True)][1:]
     table = list(dict.fromkeys(names[0]))
     index = {s: i for i, s in enumerate(table)}
@@ -472,7 +519,9 @@ def sequence_of(iterations: list[list[dict[str, Any]]]) -> dict[str, Any]:
             "kernels": len(durations),
             "gpu_busy_ms": round(sum(durations) / 1e6, 4),
             "gaps_ms": round(sum(gaps) / 1e6, 4),
-            "duration_us": {f"p{p}": round(percentile(durations, p) / 1e3, 2) for p in (10, 50, 90, 99)},
+            "duration_us": {
+                f"p{p}": round(percentile(durations, p) / 1e3, 2) for p in (10, 50, 90, 99)
+            },
             "max_us": round(max(durations) / 1e3, 2),
             "median_blocks": median(s[1] for s in names[0]),
         },
@@ -480,7 +529,8 @@ def sequence_of(iterations: list[list[dict[str, Any]]]) -> dict[str, Any]:
         "signatures": table,
         "sequence_fields": SEQUENCE_FIELDS,
         "sequence": [
-            (index[s], round(d), round(g)) for s, d, g in zip(names[0], durations, gaps, strict=True)
+            (index[s], round(d), round(g))
+            for s, d, g in zip(names[0], durations, gaps, strict=True)
         ],
     }
 
@@ -612,7 +662,9 @@ def infer(step: Step, order: Order) -> dict[str, float]:
             break
         if arrival_s >= order.start_s:
             latencies_ms.append((now_s - arrival_s) * 1e3)
-        arrival_s = arrival_s + rng.expovariate(order.poisson_per_s) if order.poisson_per_s else now_s
+        arrival_s = (
+            arrival_s + rng.expovariate(order.poisson_per_s) if order.poisson_per_s else now_s
+        )
     late = 0
     while order.poisson_per_s and arrival_s < end_s:
         late, arrival_s = late + 1, arrival_s + rng.expovariate(order.poisson_per_s)
@@ -746,7 +798,9 @@ def record_pairs(out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder for the JSON files")
-    parser.add_argument("--only", default=",".join([*WORKLOADS, "pairs"]), help="comma-separated names")
+    parser.add_argument(
+        "--only", default=",".join([*WORKLOADS, "pairs"]), help="comma-separated names"
+    )
     options = parser.parse_args()
     names = options.only.split(",")
     if unknown := set(names) - {*WORKLOADS, "pairs"}:

@@ -178,7 +178,8 @@ def _run(bench: "Callable[[Tell], BenchReport]", *, as_json: bool, out: Path | N
 
 
 def _tables(report: "BenchReport") -> RenderableType:
-    heading = Text.assemble((report.title, "bold"), "   ", ("simulated", "italic"))
+    kind = "simulated" if report.simulated else "wall time of this machine, simulated GPU"
+    heading = Text.assemble((report.title, "bold"), "   ", (kind, "italic"))
     parts = [_table(grid) for grid in report.grids]
     return Group(heading, Text(), *parts, *(_line(verdict) for verdict in report.verdicts))
 

@@ -50,8 +50,28 @@ CATALOGUE: dict[str, AcceleratorProfile] = {
         _gpu("h200", 132, 141, 4800, link_gb_per_s=64, granule=_HOPPER, shared_kib=228),
         _gpu("h100", 132, 80, 3350, link_gb_per_s=64, granule=_HOPPER, shared_kib=228),
         _gpu("a100", 108, 80, 2039, link_gb_per_s=32, granule=_AMPERE, shared_kib=164),
-        _gpu("l4", 58, 24, 300, link_gb_per_s=32, granule=_AMPERE, threads=1536, shared_kib=100, blocks=24),
-        _gpu("t4", 40, 16, 320, link_gb_per_s=16, granule=_TURING, threads=1024, shared_kib=64, blocks=16),
+        _gpu(
+            "l4",
+            58,
+            24,
+            300,
+            link_gb_per_s=32,
+            granule=_AMPERE,
+            threads=1536,
+            shared_kib=100,
+            blocks=24,
+        ),
+        _gpu(
+            "t4",
+            40,
+            16,
+            320,
+            link_gb_per_s=16,
+            granule=_TURING,
+            threads=1024,
+            shared_kib=64,
+            blocks=16,
+        ),
     )
 }
 

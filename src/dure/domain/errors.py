@@ -28,9 +28,7 @@ class InputError(DureError):
 
     def located(self, *, file: str = "", field: str = "") -> "InputError":
         """The same complaint, with the place filled in where it was unknown."""
-        return InputError(
-            self.what, self.remedy, file=self.file or file, field=self.field or field
-        )
+        return InputError(self.what, self.remedy, file=self.file or file, field=self.field or field)
 
 
 class InvariantError(DureError):

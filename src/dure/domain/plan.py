@@ -4,8 +4,9 @@ The plan is a value. The data plane carries it out launch by launch, without ask
 
 - A squad is in force until every member with work has spent its budget; then the next one
   in the cycle takes over. A squad none of whose members has work is passed over at once.
-- A member is held while a tenant it *yields to* has work, except for kernels whose class the
-  co-run matrix lets pass beside what that tenant is running.
+- A member is held while a tenant it *yields to* has work and has had it for longer than that
+  tenant's patience, except for kernels whose class the co-run matrix lets pass beside what that
+  tenant is running.
 - A member keeps to its own set of compute units while one of the tenants it runs `beside` has
   work that may run, and has the whole device otherwise.
 - `inflight_ns` bounds what a member may have submitted and not finished, in predicted time.
@@ -48,6 +49,8 @@ class SquadMember:
     budget_ns: int = UNBOUNDED
     inflight_ns: int = UNBOUNDED
     yields_to: tuple[TenantId, ...] = ()
+    patience_ns: int = 0
+    """How long it may have had work, without a pause worth the name, before others yield to it."""
     linger_ns: int = 0
     """How long others go on yielding to it after its work ended: its gap between requests."""
 

@@ -31,15 +31,16 @@ from dure.domain.instructions import (
     SetAllotment,
 )
 from dure.domain.plan import Plan, SmSet
-from dure.domain.readings import KernelSample
+from dure.domain.readings import KernelSample, TenantReading
 from dure.domain.signals import Signal, SignalKind
 from dure.kernel.interference import Interference
 from dure.kernel.planner import Planner
-from dure.kernel.policies.base import Policy
+from dure.kernel.policies.base import Policy, Worth
 from dure.kernel.policies.registry import make_policy
 from dure.kernel.resources import Allotments, whole
 from dure.kernel.squads import SquadSearch
 from dure.kernel.track import Track
+from dure.kernel.trial import Trial, measured_worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ class KernelMachine:
     _epoch: int = 0
     _now_ns: int = 0
     _read_ns: int | None = None
+    _trial: Trial = field(default_factory=Trial)
+    _worth: dict[TenantId, Worth] = field(default_factory=dict)
     _alarms: set[tuple[TenantId, SignalKind]] = field(default_factory=set)
     _advised_bytes: dict[TenantId, int] = field(default_factory=dict)
 
@@ -137,11 +140,23 @@ class KernelMachine:
         for track in self.tracks.values():
             self.interference.describe(track.id, track.book.mix)
         if elapsed > 0:
+            self._learn_trial(event.now_ns, elapsed, event.readings)
             self.interference.age()
             for track in self.tracks.values():
                 track.adapt_caution()
                 track.adapt_weight()
         return [*self._signals(), *self._replan()]
+
+    def _learn_trial(
+        self, now_ns: int, elapsed_ns: int, readings: tuple[TenantReading, ...]
+    ) -> None:
+        """Let the way of sharing in force show what it is worth."""
+        parts = [
+            measured_worth(self._worth[reading.tenant], reading, elapsed_ns)
+            for reading in readings
+            if reading.tenant in self._worth
+        ]
+        self._trial.learn(now_ns, elapsed_ns, parts)
 
     def _learn_samples(self, samples: tuple[KernelSample, ...]) -> None:
         """Durations alone go to the tenant's book; in company, their sum tells the slow-down."""
@@ -185,6 +200,7 @@ class KernelMachine:
             return [PreviewPlan(preview, "no change" if same else _difference(self.plan, preview))]
         before, self.policy = self.policy.name, policy
         self._search = self._search.copy()
+        self._trial = Trial()
         return [PolicySwitched(before, policy.name), *self._replan()]
 
     # Planning
@@ -201,7 +217,11 @@ class KernelMachine:
     def _make_plan(self, policy: Policy, search: SquadSearch) -> Plan:
         tracks = tuple(self.tracks.values())
         appraisal = policy.appraise(tracks, self._now_ns)
-        companies = search.companies(self.tracks, appraisal, self._now_ns)
+        self._worth = appraisal.worth
+        if appraisal.trial and self._trial.free and self.settings.side_by_side:
+            companies = search.everybody_free(self.tracks)
+        else:
+            companies = search.companies(self.tracks, appraisal, self._now_ns)
         return self._planner.plan(
             tracks,
             appraisal,

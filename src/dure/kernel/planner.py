@@ -27,10 +27,11 @@ _INFLIGHT_KERNELS = 4
 """Kernels in flight that keep the device from running dry between a completion and a launch."""
 _INFLIGHT_LONG = 1.5
 """Kernels in flight of a tenant whose kernels are longer than all that may be in flight."""
+_INFLIGHT_OF_PATIENCE = 0.5
 _INFLIGHT_OF_TARGET = 0.1
 """Part of the tightest latency target that may be spent waiting for work in flight."""
-_INFLIGHT_FIRST_NS = 2 * NS_PER_MS
-"""Work in flight of a tenant nobody is before: enough to never run dry, short enough to re-plan."""
+_INFLIGHT_FREE_NS = 10 * NS_PER_MS
+"""Work in flight of a tenant that is held for nobody: never dry, and gone by the next plan."""
 _LINGER_OF_GAP = 1.5
 _MOST_LINGER_NS = 200 * NS_PER_US
 _ROUND_INFLIGHT_NS = 500 * NS_PER_US
@@ -159,9 +160,7 @@ class _Draft:
         members = []
         for rank, tenant in enumerate(order):
             before = order[:rank]
-            yields = tuple(
-                other for other in before if tenant not in self._companies[other].members
-            )
+            yields = tuple(other for other in before if self._yields(tenant, other))
             sms, beside = self._place(tenant, before, first=rank == 0)
             members.append(
                 SquadMember(
@@ -169,12 +168,19 @@ class _Draft:
                     sms=sms,
                     beside=beside,
                     budget_ns=(budgets or {}).get(tenant, UNBOUNDED),
-                    inflight_ns=self._inflight(tenant) if before else self._first_inflight(order),
+                    inflight_ns=self._inflight(tenant) if yields else self._free_inflight(order),
                     yields_to=yields,
+                    patience_ns=self._appraisal.patience.get(tenant, 0),
                     linger_ns=self._linger(tenant),
                 )
             )
         return tuple(members)
+
+    def _yields(self, tenant: TenantId, other: TenantId) -> bool:
+        """Whether one is ever held for another that comes before it."""
+        return (
+            other in self._appraisal.patience or tenant not in self._companies[other].members
+        )
 
     def _place(
         self, tenant: TenantId, before: tuple[TenantId, ...], *, first: bool
@@ -217,7 +223,9 @@ class _Draft:
         ]
         if not targets:
             return most
-        return int(min(max(least, _INFLIGHT_OF_TARGET * min(targets)), most))
+        patience = min(self._appraisal.patience.values(), default=0)
+        wanted = max(_INFLIGHT_OF_TARGET * min(targets), _INFLIGHT_OF_PATIENCE * patience)
+        return int(min(max(least, wanted), most))
 
     def _inflight(self, tenant: TenantId) -> int:
         """A few of its kernels, in steps of a power of two so that it seldom changes."""
@@ -228,8 +236,8 @@ class _Draft:
         long = round(_INFLIGHT_LONG * kernel_ns / _ROUND_INFLIGHT_NS) * _ROUND_INFLIGHT_NS
         return min(least, max(self._most_inflight_ns, long))
 
-    def _first_inflight(self, order: tuple[TenantId, ...]) -> int:
-        return UNBOUNDED if len(order) == 1 else _INFLIGHT_FIRST_NS
+    def _free_inflight(self, order: tuple[TenantId, ...]) -> int:
+        return UNBOUNDED if len(order) == 1 else _INFLIGHT_FREE_NS
 
     def _linger(self, tenant: TenantId) -> int:
         """Bridge the gap between back-to-back requests of a tenant others are held for."""

@@ -26,6 +26,12 @@ EXHAUSTIVE_TENANTS = 4
 """Up to this many tenants every set is tried; the bounded search beyond is measured against it."""
 SEARCH_EVERY_NS = 100 * NS_PER_MS
 """How old an answer may be: five ticks, in which learned odds move by a few per cent."""
+_RESIDUAL = 0.75
+"""What is left on average of a kernel under way, in parts of a typical kernel: long ones are
+met more often."""
+_KERNELS_WITHIN = 0.125
+"""Kernels up to this part of a request's length fall into it even on a quarter of the device
+and when some are longer than typical."""
 _GROWTH_STEPS = 3
 """Members the bounded search adds one by one; the set of everybody is tried besides."""
 _STICKY = 0.03
@@ -87,6 +93,13 @@ class SquadSearch:
         self._last = found
         return found
 
+    def everybody_free(self, tracks: dict[TenantId, Track]) -> dict[TenantId, Company]:
+        """Company without limits: all beside all on the whole device."""
+        return {
+            tenant: Company(tuple(other for other in tracks if other != tenant))
+            for tenant in tracks
+        }
+
     def _settle(
         self, evaluation: "Evaluation", lead: int, best: "Choice", kept: "Choice"
     ) -> Company:
@@ -134,6 +147,7 @@ class Evaluation:
         behind_lead = _behind([track.id in appraisal.protected for track in tracks])
         self._may_join = behind_lead[:, None, :]
         self._leads = np.arange(count)
+        self._entry = _entry(tracks, behind_lead)[:, None, :]
         self._concerned = (behind_lead | np.eye(count, dtype=np.bool_)) * self.table.value
         sizes = _sizes(self.layouts)
         widths = np.array([track.book.width_share for track in tracks]) * profile.sms
@@ -142,7 +156,9 @@ class Evaluation:
         self._by_lead = 1.0 + (self._odds_on * on_member[:, None, :])[:, :, None, :]
         speeds = np.array([track.book.speeds(sizes[:2] / profile.sms) for track in tracks])
         self._lead_speed = speeds[:, 0, :].T[:, :, None]
-        self._member_speed = speeds[:, 1, :].T[:, None, None, :]
+        confined = np.where(sizes[1] < profile.sms, 1.0, 0.0)[:, None, None]
+        outlasting = 1.0 - confined * (1.0 - _within(tracks)[None, :, :])
+        self._member_speed = (speeds[:, 1, :].T[:, None, :] * outlasting)[:, :, None, :]
         self.alone = self.scores(np.zeros((count, 1, count), np.bool_), slice(0, 1))[0, :, 0]
 
     def scores(self, sets: _Sets, layouts: slice) -> _Floats:
@@ -150,13 +166,14 @@ class Evaluation:
 
         Concerned are the lead and those that may have to wait for it. They go at full speed
         while the lead is idle, members of the set at Eq. 1's speed while it is busy; a slowed
-        lead is busy for longer.
+        lead is busy for longer. Who is held has a kernel under way that the lead waits for.
         """
         by_lead = self._by_lead[layouts]
         crowd = sets @ self._odds_on
         pressing = sets / (1.0 + crowd / by_lead)
         drag = np.einsum("klsm,lm->kls", pressing, self._odds) * self._contest_on_lead[layouts]
-        speed = self._lead_speed[layouts] / (1.0 + drag)
+        entry = (self._entry * (1.0 - sets)).max(axis=2)
+        speed = self._lead_speed[layouts] / (1.0 + drag + entry)
         busy = np.minimum(1.0, self.table.load[None, :, None] / speed)[..., None]
         speeds = sets * self._member_speed[layouts] / (by_lead + pressing @ self._odds_on)
         speeds = 1.0 - busy + busy * speeds
@@ -236,6 +253,31 @@ class Evaluation:
             scores = np.maximum(scores, top)
             stages.append(sets)
         return np.stack(stages or [sets], axis=1)
+
+
+def _entry(tracks: Sequence[Track], behind_lead: _Sets) -> _Floats:
+    """How long a lead's request waits for a kernel already running of each other tenant.
+
+    In parts of the request's own length; rows are leads.
+    """
+    left = np.array([_RESIDUAL * track.demand * track.book.kernel_ns for track in tracks])
+    length = np.array(
+        [track.burst_ns if track.serves_requests else np.inf for track in tracks]
+    )
+    return np.where(behind_lead, left[None, :] / length[:, None], 0.0)
+
+
+def _within(tracks: Sequence[Track]) -> _Floats:
+    """How much of a member's kernel (columns) falls into a lead's request (rows).
+
+    A kernel begun on few units stays there after the lead is done: what outlasts the request
+    is time lost.
+    """
+    kernels = np.array([track.book.kernel_ns for track in tracks])
+    length = np.array(
+        [track.burst_ns if track.serves_requests else np.inf for track in tracks]
+    )
+    return np.minimum(1.0, _KERNELS_WITHIN * length[:, None] / np.maximum(kernels, 1.0)[None, :])
 
 
 def _sizes(layouts: tuple[tuple[SmSet, SmSet], ...]) -> _Floats:

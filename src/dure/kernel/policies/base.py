@@ -67,6 +67,10 @@ class Appraisal:
     """Tenants that are never asked to make room for floors."""
     tolerance: float = 0.0
     """Largest learned slow-down between classes at which a held tenant's kernel may pass."""
+    patience: dict[TenantId, int] = field(default_factory=dict)
+    """Protected tenants others run beside freely, until one has been busy for this many ns."""
+    trial: bool = False
+    """Whether leaving everybody free is tried now and then, and kept where it is worth more."""
     starvation_ns: int = 0
     """How long a tenant with work may get nothing at all before it is let in regardless."""
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 from dure.domain.tenant import Goal
 from dure.domain.units import NS_PER_S
 from dure.kernel.policies.base import Appraisal, Worth
-from dure.kernel.policies.slo import promise_worth, shares, urgency
+from dure.kernel.policies.slo import patience, promise_worth, shares, urgency
 from dure.kernel.track import Track
 
 
@@ -34,6 +34,8 @@ class HybridPolicy:
     name: ClassVar[str] = "hybrid"
 
     fairness: float = 0.1
+    patience: float = 0.3
+    """Part of a latency target for which a service may be busy before others make room."""
     tolerance: float = 0.15
     """Slow-down that a passing kernel may cause to one in front of it."""
     starvation_s: float = 2.0
@@ -53,5 +55,7 @@ class HybridPolicy:
             floors=shares(rest, self.fairness),
             protected=tuple(track.id for track in protected),
             tolerance=self.tolerance if calm else 0.0,
+            patience=patience(protected, self.patience),
+            trial=True,
             starvation_ns=int(self.starvation_s * NS_PER_S),
         )

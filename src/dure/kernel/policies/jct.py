@@ -41,9 +41,8 @@ class JctPolicy:
         return Appraisal(
             order=tuple(track.id for track in order),
             worth={track.id: _worth(track) for track in tracks},
-            floors={
-                track.id: max(self.floor, track.reserved_share()) for track in tracks
-            },
+            floors={track.id: max(self.floor, track.reserved_share()) for track in tracks},
             tolerance=self.tolerance,
+            trial=True,
             starvation_ns=int(self.starvation_s * NS_PER_S),
         )

@@ -56,6 +56,15 @@ def shares(tracks: Sequence[Track], fairness: float) -> dict[TenantId, float]:
     }
 
 
+def patience(protected: Sequence[Track], part: float) -> dict[TenantId, int]:
+    """How long each may be busy before others make room: a part of its latency target."""
+    return {
+        track.id: round(part * track.tenant.slo.latency.target_ns)
+        for track in protected
+        if track.tenant.slo.latency is not None and part > 0.0
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class SloPolicy:
     """Promises first, then weights."""

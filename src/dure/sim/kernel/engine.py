@@ -24,6 +24,7 @@ from dure.sim.kernel.state import (
     HOST_WAKING,
     NEVER,
     PASS,
+    PAUSE_NS,
     SPACE,
     STREAM_EMPTY,
     STREAM_GAP,
@@ -95,6 +96,8 @@ def _want(state: State, index: int) -> None:
     if tenant.wants == 0:
         tenant.wants = 1
         device.recheck = 1
+        if device.now - tenant.burst_ended > PAUSE_NS or tenant.burst_ended == 0:
+            tenant.busy_since = device.now
 
 
 @compiled

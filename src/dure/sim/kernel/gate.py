@@ -55,6 +55,9 @@ def ask(state: State, index: int) -> int:
             bit = one << np.uint64(other)
             if order.yields & bit == np.uint64(0) or state.tenants[other].wants == 0:
                 continue
+            busy_ns = device.now - state.tenants[other].busy_since
+            if busy_ns < state.orders[device.squad, other].patience_ns:
+                continue
             if state.corun[0, kernel_class, _running_class(state, other)] != 0:
                 continue
             if state.promised[0] & bit != np.uint64(0):

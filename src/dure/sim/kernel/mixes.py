@@ -124,9 +124,7 @@ def _batch(
 ) -> TenantLoad:
     kernel_ns = float(np.exp(rng.uniform(np.log(20.0), np.log(1500.0)))) * NS_PER_US
     iteration_ns = kernel_ns * float(rng.uniform(20.0, 60.0))
-    program = _program(
-        rng, profile, "batch", gpu_ns=iteration_ns, kernel_ns=kernel_ns, graph=False
-    )
+    program = _program(rng, profile, "batch", gpu_ns=iteration_ns, kernel_ns=kernel_ns, graph=False)
     job_ns = float(np.exp(rng.uniform(np.log(100.0), np.log(2000.0)))) * NS_PER_MS
     jobs = max(1, round(share * duration_ns / job_ns))
     at_ns = np.sort(rng.uniform(0.0, 0.8 * duration_ns, jobs)).astype(np.int64)
@@ -142,9 +140,9 @@ def _batch(
 def _with_targets(rng: np.random.Generator, setting: Setting, services: int) -> Setting:
     """Set each service's target by how it fares alone and by the others' longest kernel."""
     alone = measure_alone(replace(setting, loads=setting.loads[:services]))
-    longest_ms = max(
-        load.program.longest_kernel_ns for load in setting.loads[services:]
-    ) / NS_PER_MS
+    longest_ms = (
+        max(load.program.longest_kernel_ns for load in setting.loads[services:]) / NS_PER_MS
+    )
     loads = list(setting.loads)
     for index in range(services):
         load = loads[index]

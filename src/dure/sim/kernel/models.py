@@ -47,7 +47,9 @@ def recording(name: str) -> dict[str, Any]:
 def load_model(name: str, iteration_ms: float | None = None) -> Program:
     """A built-in program; `iteration_ms` stretches it to a given length alone."""
     if name not in MODEL_NAMES:
-        raise InputError(f"'{name}' is not a built-in model", f"use one of {', '.join(MODEL_NAMES)}")
+        raise InputError(
+            f"'{name}' is not a built-in model", f"use one of {', '.join(MODEL_NAMES)}"
+        )
     data = recording(name)
     profile = accelerator(_RECORDED_ON)
     host_ns = round(data["host_us_per_launch"] * NS_PER_US)

@@ -54,9 +54,7 @@ def mode_names() -> tuple[str, ...]:
     return (*BASELINES, *POLICIES, SWITCHING)
 
 
-def sharing_of(
-    mode: Mode, profile: AcceleratorProfile, loads: tuple[TenantLoad, ...]
-) -> Sharing:
+def sharing_of(mode: Mode, profile: AcceleratorProfile, loads: tuple[TenantLoad, ...]) -> Sharing:
     """What the administrator would set up for a mode."""
     if mode.policy is not None or mode.name == "mps-priority":
         priorities = {load.tenant.id: int(load.tenant.protected) for load in loads}

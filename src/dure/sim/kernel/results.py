@@ -214,9 +214,7 @@ def _late_share(load: TenantLoad, jobs: _Jobs, outcome: Outcome) -> float | None
     if promise is None:
         return None
     late = int((jobs.latency_ns > promise.target_ns).sum())
-    waiting_late = int(
-        (outcome.end_ns - jobs.waiting_since_ns > promise.target_ns).sum()
-    )
+    waiting_late = int((outcome.end_ns - jobs.waiting_since_ns > promise.target_ns).sum())
     total = len(jobs.latency_ns) + waiting_late
     return (late + waiting_late) / total if total else 0.0
 
@@ -247,18 +245,14 @@ def _attainment(
     return min(parts) if parts else None
 
 
-def _iterations_per_active_s(
-    load: TenantLoad, jobs: _Jobs, outcome: Outcome, index: int
-) -> float:
+def _iterations_per_active_s(load: TenantLoad, jobs: _Jobs, outcome: Outcome, index: int) -> float:
     """Iterations per second of the time in which the tenant had a job."""
     iterations = _iterations(outcome.tenants[index], jobs)
     if isinstance(load.work, ClosedLoop):
         active = outcome.end_ns - load.joins_ns
     else:
         starts = np.concatenate([jobs.arrival_ns, jobs.waiting_since_ns])
-        ends = np.concatenate(
-            [jobs.finish_ns, np.full(len(jobs.waiting_since_ns), outcome.end_ns)]
-        )
+        ends = np.concatenate([jobs.finish_ns, np.full(len(jobs.waiting_since_ns), outcome.end_ns)])
         active = _covered_ns(starts, ends)
     return iterations * NS_PER_S / max(active, 1)
 

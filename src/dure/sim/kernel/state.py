@@ -16,6 +16,9 @@ from dure.domain.latency import BUCKET_COUNT
 NEVER = 2**62
 """A time that does not come."""
 
+PAUSE_NS = 200_000
+"""A gap shorter than this between bursts is a server taking its next waiting request."""
+
 # How contexts reach the device.
 SPACE = 0
 """Kernels of all tenants side by side, as under MPS."""
@@ -139,6 +142,7 @@ TENANT = np.dtype(
         ("held_since", "i8"),
         ("held_why", "i8"),
         ("wants", "i8"),
+        ("busy_since", "i8"),
         ("linger_at", "i8"),
         # stream
         ("stream", "i8"),
@@ -210,6 +214,7 @@ ORDER = np.dtype(
         ("yields", "u8"),
         ("beside", "u8"),
         ("linger_ns", "i8"),
+        ("patience_ns", "i8"),
     ]
 )
 

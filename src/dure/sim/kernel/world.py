@@ -99,6 +99,7 @@ class World:
                 order["yields"] = self._mask(member.yields_to)
                 order["beside"] = self._mask(member.beside)
                 order["linger_ns"] = member.linger_ns
+                order["patience_ns"] = member.patience_ns
         state.corun[1, :, :] = np.asarray(plan.corun, dtype=np.int64)
         state.promised[1] = self._mask(plan.protected)
         state.device[0]["plan_waiting"] = len(plan.squads)

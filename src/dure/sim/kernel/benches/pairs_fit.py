@@ -98,10 +98,12 @@ def descend(
     first = error = objective(start)
     tried = 1
     moves = [(step, name) for step in steps for name in names]
-    for number_, (step, name) in enumerate(moves):
-        tell(f"{name}, error {error:.1f}", number_ / len(moves))
+    for done, (step, name) in enumerate(moves):
+        tell(f"{name}, error {error:.1f}", done / len(moves))
         for factor in (1.0 + step, 1.0 / (1.0 + step)):
             trial = _moved(best, name, factor)
+            if trial == best:
+                continue
             tried += 1
             found = objective(trial)
             if found < error:
@@ -111,9 +113,9 @@ def descend(
 
 
 def _moved(physics: Physics, name: str, factor: float) -> Physics:
-    """One parameter moved by a factor, whole where it was whole."""
+    """One parameter moved by a factor: times stay whole, shares stay at or below 1."""
     value = getattr(physics, name)
-    moved: Any = round(value * factor) if isinstance(value, int) else value * factor
+    moved: Any = round(value * factor) if isinstance(value, int) else min(1.0, value * factor)
     return replace(physics, **{name: moved})
 
 

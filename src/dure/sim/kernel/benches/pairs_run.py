@@ -168,10 +168,10 @@ def _row(row: str) -> tuple[Sharing, Plan | None, int]:
 
 def _plan(be_sms: SmSet, *, held: bool) -> Plan:
     """What the prototype did: best effort waits for the service, or gives up part of the device."""
-    members = (
-        SquadMember(HP, whole(_GPU)),
-        SquadMember(BE, be_sms, yields_to=(HP,) if held else ()),
+    training_part = (
+        SquadMember(BE, be_sms, yields_to=(HP,)) if held else SquadMember(BE, be_sms, beside=(HP,))
     )
+    members = (SquadMember(HP, whole(_GPU)), training_part)
     return Plan(PlanEpoch(1), "gate", (Squad(members, 0),), (HP,))
 
 
