@@ -7,7 +7,7 @@ from dure.domain.latency import quantile_ns
 from dure.domain.readings import TenantReading
 from dure.domain.tenant import Slo
 from dure.domain.units import NS_PER_S
-from dure.kernel.queueing import latency_ns, waiting_ns
+from dure.kernel.queueing import waiting_ns
 
 _SHORT_NS = 1 * NS_PER_S
 _LONG_NS = 10 * NS_PER_S
@@ -119,19 +119,6 @@ class Attainment:
             return 0.0
         share = self.slo.latency.percentile / 100.0
         return self._long.upper_ns(share, reported=self._reported)
-
-    def tail_bias(self) -> float | None:
-        """Measured upper latency over what queueing predicts for the measured burst length."""
-        promise = self.slo.latency
-        if promise is None or not self._reported or self._long.requests < _FEW_REQUESTS:
-            return None
-        if self._long.time_ns <= 0.0 or self._long.busy_ns <= 0.0:
-            return None
-        share = promise.percentile / 100.0
-        predicted = latency_ns(
-            self._long.busy_ns / self._long.requests, self._long.busy_ns / self._long.time_ns, share
-        )
-        return self._long.upper_ns(share, reported=True) / max(predicted, 1.0)
 
     def on_time_share(self) -> float:
         """Share of requests within the latency target, long window; 1 if none were seen."""

@@ -143,7 +143,7 @@ class KernelMachine:
             self._learn_trial(event.now_ns, elapsed, event.readings)
             self.interference.age()
             for track in self.tracks.values():
-                track.adapt_caution()
+                track.adapt_patience()
                 track.adapt_weight()
         return [*self._signals(), *self._replan()]
 

@@ -1,5 +1,6 @@
 """From a policy's judgement to a plan: the cycle of squads the data plane will carry out."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,20 +22,21 @@ _LEAST_MAIN_SHARE = 0.05
 _LEAST_TURN_NS = 1 * NS_PER_MS
 _RESCUE_NS = 2 * NS_PER_MS
 """Turn of a tenant that got nothing for as long as its policy allows."""
-_INFLIGHT_NS = (100 * NS_PER_US, 2 * NS_PER_MS)
+_INFLIGHT_NS = (50 * NS_PER_US, 10 * NS_PER_MS)
 """Least and most work in flight of a tenant that must make room at once."""
-_INFLIGHT_KERNELS = 4
+_INFLIGHT_KERNELS = 2.2
 """Kernels in flight that keep the device from running dry between a completion and a launch."""
-_INFLIGHT_LONG = 1.5
-"""Kernels in flight of a tenant whose kernels are longer than all that may be in flight."""
-_INFLIGHT_OF_PATIENCE = 0.5
-_INFLIGHT_OF_TARGET = 0.1
+_BRIDGE_OF_TARGET = 0.1
+"""Part of the tightest latency target that may go into keeping the device from running dry."""
+_INFLIGHT_OF_PATIENCE = 1.0
+"""Part of the least patience that may be in flight: who waits that long can wait for it."""
+_INFLIGHT_OF_TARGET = 0.02
 """Part of the tightest latency target that may be spent waiting for work in flight."""
 _INFLIGHT_FREE_NS = 10 * NS_PER_MS
 """Work in flight of a tenant that is held for nobody: never dry, and gone by the next plan."""
 _LINGER_OF_GAP = 1.5
 _MOST_LINGER_NS = 200 * NS_PER_US
-_ROUND_INFLIGHT_NS = 500 * NS_PER_US
+_ROUND_INFLIGHT_NS = 50 * NS_PER_US
 _ROUND_LINGER_NS = 20 * NS_PER_US
 _ROUND_NS = 50 * NS_PER_US
 """Durations are rounded so that small changes of prediction do not make a new plan."""
@@ -99,6 +101,7 @@ class _Draft:
         self._appraisal = appraisal
         self._companies = companies
         self._cycle_ns = self._cycle(planner.side_by_side)
+        self._least_target_ns = self._least_target()
         self._most_inflight_ns = self._most_inflight()
 
     def squads(self, now_ns: int) -> tuple[Squad, ...]:
@@ -110,12 +113,11 @@ class _Draft:
         if main_share >= _LEAST_MAIN_SHARE or not floors:
             duration = max(_LEAST_TURN_NS, _rounded(main_share * self._cycle_ns))
             squads.append(Squad(self._members(order), duration))
-        protected = set(self._appraisal.protected)
         for tenant, share in floors.items():
             promoted = (
-                *(other for other in order if other in protected),
+                *(other for other in order if other in self._appraisal.patience),
                 tenant,
-                *(other for other in order if other not in protected and other != tenant),
+                *(o for o in order if o not in self._appraisal.patience and o != tenant),
             )
             budget = max(_LEAST_TURN_NS, _rounded(share * self._cycle_ns))
             squads.append(Squad(self._members(promoted, {tenant: budget}), budget))
@@ -123,21 +125,18 @@ class _Draft:
 
     def _floors(self) -> dict[TenantId, float]:
         """Shares kept from the policy's order, for those it could make wait; at most the whole."""
-        protected = set(self._appraisal.protected)
         floors = {}
         waiting = False
-        for tenant in self._appraisal.order:
-            if tenant in protected:
-                continue
+        jobs = [t for t in self._appraisal.order if t not in self._appraisal.patience]
+        for tenant in jobs:
             if waiting and (share := self._appraisal.floors.get(tenant, 0.0)) > 0.0:
                 floors[tenant] = share
             waiting = True
-        first = next((t for t in self._appraisal.order if t not in protected), None)
         total = sum(floors.values())
-        if first is not None and total > 0.0:
-            own = self._appraisal.floors.get(first, 0.0)
+        if jobs and total > 0.0:
+            own = self._appraisal.floors.get(jobs[0], 0.0)
             if total + own > 1.0 - _LEAST_MAIN_SHARE:
-                floors = {first: own, **floors} if own > 0.0 else floors
+                floors = {jobs[0]: own, **floors} if own > 0.0 else floors
                 total += own
         if total > 1.0:
             floors = {tenant: share / total for tenant, share in floors.items()}
@@ -214,34 +213,33 @@ class _Draft:
         return max(_LEAST_TURN_NS * 2, min([cycle, *(hold // 2 for hold in holds)]))
 
     def _most_inflight(self) -> int:
-        """Work in flight allowed at most to those who must make room, by the tightest target."""
+        """Work in flight allowed to those who must make room, by target and patience."""
         least, most = _INFLIGHT_NS
-        targets = [
-            slo.latency.target_ns
-            for slo in (self._tracks[tenant].tenant.slo for tenant in self._appraisal.protected)
-            if slo.latency is not None
-        ]
-        if not targets:
-            return most
         patience = min(self._appraisal.patience.values(), default=0)
-        wanted = max(_INFLIGHT_OF_TARGET * min(targets), _INFLIGHT_OF_PATIENCE * patience)
+        wanted = max(
+            _INFLIGHT_OF_TARGET * self._least_target_ns, _INFLIGHT_OF_PATIENCE * patience
+        )
         return int(min(max(least, wanted), most))
 
+    def _least_target(self) -> float:
+        """The tightest latency target of those others make room for, infinite without any."""
+        slos = (self._tracks[tenant].tenant.slo for tenant in self._appraisal.patience)
+        return min((slo.latency.target_ns for slo in slos if slo.latency), default=math.inf)
+
     def _inflight(self, tenant: TenantId) -> int:
-        """A few of its kernels, in steps of a power of two so that it seldom changes."""
+        """Enough of its kernels to bridge a wake-up where the target allows, at least one."""
         kernel_ns = self._tracks[tenant].book.kernel_ns
-        least = _INFLIGHT_NS[0]
-        while least < _INFLIGHT_KERNELS * kernel_ns:
-            least *= 2
-        long = round(_INFLIGHT_LONG * kernel_ns / _ROUND_INFLIGHT_NS) * _ROUND_INFLIGHT_NS
-        return min(least, max(self._most_inflight_ns, long))
+        bridging = min(_INFLIGHT_KERNELS * kernel_ns, _BRIDGE_OF_TARGET * self._least_target_ns)
+        wanted = max(self._most_inflight_ns, bridging, kernel_ns)
+        steps = -(-wanted // _ROUND_INFLIGHT_NS)
+        return int(steps) * _ROUND_INFLIGHT_NS
 
     def _free_inflight(self, order: tuple[TenantId, ...]) -> int:
         return UNBOUNDED if len(order) == 1 else _INFLIGHT_FREE_NS
 
     def _linger(self, tenant: TenantId) -> int:
         """Bridge the gap between back-to-back requests of a tenant others are held for."""
-        if tenant not in self._appraisal.protected:
+        if tenant not in self._appraisal.patience:
             return 0
         gap = self._tracks[tenant].gap_ns * _LINGER_OF_GAP
         return round(min(gap, _MOST_LINGER_NS) / _ROUND_LINGER_NS) * _ROUND_LINGER_NS

@@ -1,6 +1,6 @@
-"""Squads: who may run beside whom, found by predicted worth.
+"""Squads: which jobs may run beside which, found by predicted worth.
 
-For every tenant the best *company* is sought: the others that may run while it has precedence,
+For every job the best *company* is sought: the others that may run while it has precedence,
 and the part of the device they get. With up to four tenants all sets are tried, beyond that
 sets grow one member at a time. A squad then is an order of precedence: a member is held for
 those before it whose company it is not in.
@@ -20,20 +20,18 @@ from dure.kernel.interference import Interference
 from dure.kernel.policies.base import Appraisal
 from dure.kernel.resources import behind, front, whole
 from dure.kernel.track import Track
-from dure.kernel.worth import WorthTable
 
 EXHAUSTIVE_TENANTS = 4
 """Up to this many tenants every set is tried; the bounded search beyond is measured against it."""
 SEARCH_EVERY_NS = 100 * NS_PER_MS
 """How old an answer may be: five ticks, in which learned odds move by a few per cent."""
-_RESIDUAL = 0.75
-"""What is left on average of a kernel under way, in parts of a typical kernel: long ones are
-met more often."""
-_KERNELS_WITHIN = 0.125
-"""Kernels up to this part of a request's length fall into it even on a quarter of the device
-and when some are longer than typical."""
+_DIVISION_LOSS = 0.85
+"""Speed lost on a part of the device beyond what its size costs: a kernel begun there stays
+there when the rest falls idle."""
 _GROWTH_STEPS = 3
 """Members the bounded search adds one by one; the set of everybody is tried besides."""
+_CLEARLY_BETTER = 1.1
+"""Holding somebody must promise this much over everybody running: holding is sure to cost."""
 _STICKY = 0.03
 """A new company must add this much more than the present one: predictions are noisy."""
 _LEAST_GAIN = 0.01
@@ -72,13 +70,14 @@ class SquadSearch:
     def companies(
         self, tracks: dict[TenantId, Track], appraisal: Appraisal, now_ns: int
     ) -> dict[TenantId, Company]:
-        """The best company of every tenant; who has no work is in nobody's and has none.
+        """The best company of every job; who has no work is in nobody's and has none.
 
-        Searched anew when who is there or who is protected changes, and every so often since
-        what was learned moves on.
+        Searched anew when who is there changes, and every so often since what was learned
+        moves on. Tenants with patience are not concerned: all may run beside them until it ends.
         """
-        present = [tracks[tenant] for tenant in appraisal.order if tracks[tenant].present]
-        question = (*sorted(track.id for track in present), *appraisal.protected, *tracks)
+        jobs = [tracks[tenant] for tenant in appraisal.order if tenant not in appraisal.patience]
+        present = [track for track in jobs if track.present]
+        question = (*sorted(track.id for track in present), *tracks)
         fresh = self._searched_ns is not None and now_ns - self._searched_ns < SEARCH_EVERY_NS
         if fresh and question == self._searched:
             return self._last
@@ -105,10 +104,13 @@ class SquadSearch:
     ) -> Company:
         """Keep the present company unless the new one is clearly better."""
         members = best.sets[lead]
-        scale = float(evaluation.table.value[members].max(initial=0.0))
+        scale = float(evaluation.value[members].max(initial=0.0))
         alone = float(evaluation.alone[lead])
-        if kept.scores[lead] > alone and best.scores[lead] < kept.scores[lead] + _STICKY * scale:
+        sticky = kept.scores[lead] > max(alone, float(evaluation.free[lead]))
+        if sticky and best.scores[lead] < kept.scores[lead] + _STICKY * scale:
             return self._last[evaluation.tracks[lead].id]
+        if best.scores[lead] < float(evaluation.free[lead]) * _CLEARLY_BETTER:
+            return evaluation.company(evaluation.others[lead], 0)
         if best.scores[lead] <= alone + _LEAST_GAIN * scale:
             return Company()
         return evaluation.company(members, int(best.layouts[lead]))
@@ -138,17 +140,16 @@ class Evaluation:
     ) -> None:
         self.tracks = tracks
         count = len(tracks)
-        self.table = WorthTable([appraisal.worth[track.id] for track in tracks], tracks)
+        self.value = np.array(
+            [appraisal.worth[track.id].value * max(track.demand, 0.01) for track in tracks]
+        )
         self.layouts = _layouts(profile)
         ids = [track.id for track in tracks]
         self._odds = np.array([[interference.hopeful_odds(a, b) for b in ids] for a in ids])
         np.fill_diagonal(self._odds, 0.0)
         self._odds_on = np.ascontiguousarray(self._odds.T)
-        behind_lead = _behind([track.id in appraisal.protected for track in tracks])
-        self._may_join = behind_lead[:, None, :]
+        self._may_join = ~np.eye(count, dtype=np.bool_)[:, None, :]
         self._leads = np.arange(count)
-        self._entry = _entry(tracks, behind_lead)[:, None, :]
-        self._concerned = (behind_lead | np.eye(count, dtype=np.bool_)) * self.table.value
         sizes = _sizes(self.layouts)
         widths = np.array([track.book.width_share for track in tracks]) * profile.sms
         self._contest_on_lead = _contest(widths, sizes[0], sizes[2], interference.spill)[:, :, None]
@@ -156,29 +157,21 @@ class Evaluation:
         self._by_lead = 1.0 + (self._odds_on * on_member[:, None, :])[:, :, None, :]
         speeds = np.array([track.book.speeds(sizes[:2] / profile.sms) for track in tracks])
         self._lead_speed = speeds[:, 0, :].T[:, :, None]
-        confined = np.where(sizes[1] < profile.sms, 1.0, 0.0)[:, None, None]
-        outlasting = 1.0 - confined * (1.0 - _within(tracks)[None, :, :])
-        self._member_speed = (speeds[:, 1, :].T[:, None, :] * outlasting)[:, :, None, :]
+        divided = np.where(sizes[1] < profile.sms, _DIVISION_LOSS, 1.0)
+        self._member_speed = (speeds[:, 1, :].T * divided[:, None])[:, None, None, :]
+        self.others = self._may_join[:, 0, :]
+        self.free = self.scores(self._may_join, slice(0, 1))[0, :, 0]
         self.alone = self.scores(np.zeros((count, 1, count), np.bool_), slice(0, 1))[0, :, 0]
 
     def scores(self, sets: _Sets, layouts: slice) -> _Floats:
-        """Worth of all concerned by layout, lead and each of the lead's sets.
-
-        Concerned are the lead and those that may have to wait for it. They go at full speed
-        while the lead is idle, members of the set at Eq. 1's speed while it is busy; a slowed
-        lead is busy for longer. Who is held has a kernel under way that the lead waits for.
-        """
+        """Worth of everybody by layout, lead and each of the lead's sets, speeds by Eq. 1."""
         by_lead = self._by_lead[layouts]
-        crowd = sets @ self._odds_on
-        pressing = sets / (1.0 + crowd / by_lead)
+        pressing = sets / (1.0 + sets @ self._odds_on / by_lead)
         drag = np.einsum("klsm,lm->kls", pressing, self._odds) * self._contest_on_lead[layouts]
-        entry = (self._entry * (1.0 - sets)).max(axis=2)
-        speed = self._lead_speed[layouts] / (1.0 + drag + entry)
-        busy = np.minimum(1.0, self.table.load[None, :, None] / speed)[..., None]
+        lead = self._lead_speed[layouts] / (1.0 + drag) * self.value[None, :, None]
         speeds = sets * self._member_speed[layouts] / (by_lead + pressing @ self._odds_on)
-        speeds = 1.0 - busy + busy * speeds
-        speeds[:, self._leads, :, self._leads] = np.moveaxis(speed, 1, 0)
-        return self.table.worth(speeds, self._concerned)
+        total: _Floats = lead + speeds @ self.value
+        return total
 
     def best(self, kept: _Sets, *, exhaustive: bool) -> Choice:
         """Every lead's best set and layout; beyond `exhaustive` the sets are grown."""
@@ -255,31 +248,6 @@ class Evaluation:
         return np.stack(stages or [sets], axis=1)
 
 
-def _entry(tracks: Sequence[Track], behind_lead: _Sets) -> _Floats:
-    """How long a lead's request waits for a kernel already running of each other tenant.
-
-    In parts of the request's own length; rows are leads.
-    """
-    left = np.array([_RESIDUAL * track.demand * track.book.kernel_ns for track in tracks])
-    length = np.array(
-        [track.burst_ns if track.serves_requests else np.inf for track in tracks]
-    )
-    return np.where(behind_lead, left[None, :] / length[:, None], 0.0)
-
-
-def _within(tracks: Sequence[Track]) -> _Floats:
-    """How much of a member's kernel (columns) falls into a lead's request (rows).
-
-    A kernel begun on few units stays there after the lead is done: what outlasts the request
-    is time lost.
-    """
-    kernels = np.array([track.book.kernel_ns for track in tracks])
-    length = np.array(
-        [track.burst_ns if track.serves_requests else np.inf for track in tracks]
-    )
-    return np.minimum(1.0, _KERNELS_WITHIN * length[:, None] / np.maximum(kernels, 1.0)[None, :])
-
-
 def _sizes(layouts: tuple[tuple[SmSet, SmSet], ...]) -> _Floats:
     """By layout: units of the lead, of its company, and of both."""
     return np.array(
@@ -297,18 +265,6 @@ def _contest(widths: _Floats, own: _Floats, shared: _Floats, spill: float) -> _F
     used = np.minimum(widths[None, :], own[:, None])
     contested = np.maximum(0.0, used - (own - shared)[:, None]) / np.maximum(used, 1e-9)
     return contested + spill * (1.0 - contested)
-
-
-def _behind(protected: list[bool]) -> _Sets:
-    """Who may have to wait for whom: the protected only for those before them in order.
-
-    Among the rest any may come first in some squad, since shares are kept for each.
-    """
-    count = len(protected)
-    flags = np.array(protected)
-    later = np.arange(count)[None, :] > np.arange(count)[:, None]
-    behind_lead = ~flags[None, :] | (flags[:, None] & later)
-    return behind_lead & ~np.eye(count, dtype=np.bool_)
 
 
 def _layouts(profile: AcceleratorProfile) -> tuple[tuple[SmSet, SmSet], ...]:

@@ -21,16 +21,13 @@ _KERNEL_FADE = 0.995
 """Per tick: the longest kernel seen is forgotten over some ten seconds."""
 _BACKLOG_GAP_NS = 300_000
 """A gap between bursts shorter than this is a server taking its next request."""
-_FIRST_CAUTION = 1.2
-_LEAST_CAUTION = 1.0
-_MOST_CAUTION = 8.0
-_CAUTION_UP = 1.6
-_CAUTION_DOWN = 0.998
-"""Per tick with room to spare: falls by a tenth each second at 20 ms a tick."""
-_TAIL_BIAS = (0.7, 3.0)
-"""How far a measured tail may correct the predicted one."""
-_ROOMY = 1.6
-"""Headroom (target over measured percentile) above which caution may fall."""
+_FAILING = 3.0
+"""Late share over the allowed one above which even a lenient policy reacts."""
+_PATIENCE_DOWN = 0.93
+_STRICT_UP = 1.003
+_LENIENT_UP = 1.01
+"""Per tick: halves in 0.2 s of danger, doubles in 4.6 s or 1.4 s without."""
+_LEAST_PATIENCE = 0.02
 _WEIGHT_RATE = 0.1
 """Eq. 3's α, per tick of full shortfall."""
 _WEIGHT_RANGE = 2.0
@@ -48,6 +45,12 @@ class RemainingSource(Enum):
     REQUEST = "length of its requests"
     HISTORY = "history of its runs"
     ATTAINED = "least attained service"
+
+
+def _adapted(patience: float, growth: float, *, danger: bool) -> float:
+    if danger:
+        return max(_LEAST_PATIENCE, patience * _PATIENCE_DOWN)
+    return min(1.0, patience * growth)
 
 
 @dataclass(slots=True)
@@ -85,9 +88,11 @@ class Track:
     memory_peak_bytes: int = 0
     held_share: float = 0.0
     """Share of its busy time spent at the gate."""
-    caution: float = _FIRST_CAUTION
-    """Factor on the predicted length of its requests where promises go first; from trouble."""
-    _in_trouble: bool = False
+    strict_patience: float = 0.25
+    """Part of a policy's patience that is left, for policies that let no promise get near
+    failing."""
+    lenient_patience: float = 1.0
+    """The same for policies that weigh promises against the rest."""
 
     @classmethod
     def start(cls, tenant: Tenant, profile: AcceleratorProfile, now_ns: int) -> "Track":
@@ -203,15 +208,6 @@ class Track:
         latency = self.tenant.protected and self.tenant.slo.latency is not None
         return latency or self.deadline_at_risk(now_ns)
 
-    def request_share(self) -> float:
-        """Length of one of its requests alone over its latency target, bias included."""
-        promise = self.tenant.slo.latency
-        if promise is None:
-            return 0.0
-        bias = self.attainment.tail_bias()
-        known = 1.0 if bias is None else min(max(bias, _TAIL_BIAS[0]), _TAIL_BIAS[1])
-        return known * self.burst_ns / promise.target_ns
-
     def reserved_share(self) -> float:
         """Share of time its throughput and availability promises need, 0 if it has none."""
         share = self.tenant.floor_share
@@ -226,14 +222,12 @@ class Track:
             share *= _RESERVE_MARGIN
         return min(1.0, share * _RESERVE_MARGIN)
 
-    def adapt_caution(self) -> None:
-        """Grow careful when a promise gets into danger, and slowly bolder while there is room."""
-        trouble = self.attainment.at_risk()
-        if trouble and not self._in_trouble:
-            self.caution = min(_MOST_CAUTION, self.caution * _CAUTION_UP)
-        elif not trouble and self.attainment.headroom() > _ROOMY:
-            self.caution = max(_LEAST_CAUTION, self.caution * _CAUTION_DOWN)
-        self._in_trouble = trouble
+    def adapt_patience(self) -> None:
+        """Make room sooner when promises get into danger, and later again while all is well."""
+        attainment = self.attainment
+        risk, failing = attainment.at_risk(), attainment.late_pressure() > _FAILING
+        self.strict_patience = _adapted(self.strict_patience, _STRICT_UP, danger=risk)
+        self.lenient_patience = _adapted(self.lenient_patience, _LENIENT_UP, danger=failing)
 
     def adapt_weight(self) -> None:
         """Eq. 3: w(t+1) = w(t) · exp(α · (SLO_target − SLO_actual)), within a range."""

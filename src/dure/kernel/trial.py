@@ -16,7 +16,7 @@ from dure.kernel.policies.base import Measure, Worth
 _WINDOW_NS = 400 * NS_PER_MS
 _SETTLE_NS = 100 * NS_PER_MS
 """What is left over from the other way is not counted."""
-_FIRST_WINDOWS = 3
+_FIRST_WINDOWS = 2
 """Windows each way gets before one is preferred."""
 _RETRY_NS = (2 * NS_PER_S, 16 * NS_PER_S)
 """When the worse way is tried again, at the soonest and at the latest."""
@@ -56,7 +56,7 @@ class _Way:
 class Trial:
     """Chooses between the searched company and none at all."""
 
-    free: bool = False
+    free: bool = True
     """The way in force."""
     _ways: tuple[_Way, _Way] = field(default_factory=lambda: (_Way(), _Way()))
     _since_ns: int | None = None
@@ -90,7 +90,7 @@ class Trial:
     def _choose(self, now_ns: int) -> bool:
         searched, free = self._ways
         if min(searched.windows, free.windows) < _FIRST_WINDOWS:
-            return free.windows < searched.windows
+            return free.windows <= searched.windows
         better_free = free.score > searched.score
         better, worse = (free, searched) if better_free else (searched, free)
         if now_ns - worse.last_ns < worse.patience_ns:

@@ -11,47 +11,25 @@ from enum import Enum
 from typing import ClassVar, Protocol
 
 from dure.domain.ids import TenantId
-from dure.kernel.queueing import on_time_share
 from dure.kernel.track import Track
 
-NEARLY_FULL = 0.05
-"""A queue whose spare speed is below this part of its load counts as this close to overflow."""
-
-
 class Measure(Enum):
-    """What a tenant's speed is worth: the shape of the curve."""
+    """How it is told what a tenant got."""
 
     PROGRESS = "progress"
-    """In proportion: a job is done sooner by as much as it goes faster."""
+    """By its speed: a job is done sooner by as much as it goes faster."""
     PROMISE = "promise"
-    """By the share of requests on time: nearly all until queueing eats up the target."""
+    """By the share of its requests that were on time."""
     QUEUE = "queue"
-    """By the requests that pile up: few as long as speed is well above load."""
+    """By the requests waiting: fewer is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What a tenant counts for, as a function of its speed (1 = alone)."""
+    """What a tenant counts for."""
 
     value: float
     measure: Measure = Measure.PROGRESS
-    load: float = 1.0
-    """Share of time it is busy when alone; jobs are busy all the time they are there."""
-    request: float = 0.0
-    """Length of a request alone over its latency target (`PROMISE`)."""
-
-    def at(self, speed: float) -> float:
-        """Worth per time at a speed."""
-        if self.measure is Measure.PROGRESS:
-            return self.value * speed
-        if self.measure is Measure.PROMISE:
-            return self.value * on_time_share(self.load, self.request, speed)
-        spare = max(speed - self.load, NEARLY_FULL * self.load)
-        return -self.value * self.load / spare
-
-    def busy(self, speed: float) -> float:
-        """Share of time it is busy at a speed."""
-        return min(1.0, self.load / max(speed, 1e-9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +37,19 @@ class Appraisal:
     """A policy's judgement of the moment."""
 
     order: tuple[TenantId, ...]
-    """Who goes before whom where both cannot run."""
+    """Who goes before whom where both cannot run; those with patience come first."""
     worth: dict[TenantId, Worth]
-    floors: dict[TenantId, float] = field(default_factory=dict)
-    """Least share of time, taken from everybody but the protected."""
+    patience: dict[TenantId, int] = field(default_factory=dict)
+    """Tenants all later ones make room for, once they have been busy for this many ns."""
     protected: tuple[TenantId, ...] = ()
-    """Tenants that are never asked to make room for floors."""
+    """Of those, the ones whose precedence rests on a promise."""
+    floors: dict[TenantId, float] = field(default_factory=dict)
+    """Least share of time, taken from everybody without patience."""
     tolerance: float = 0.0
     """Largest learned slow-down between classes at which a held tenant's kernel may pass."""
-    patience: dict[TenantId, int] = field(default_factory=dict)
-    """Protected tenants others run beside freely, until one has been busy for this many ns."""
     trial: bool = False
-    """Whether leaving everybody free is tried now and then, and kept where it is worth more."""
+    """Whether leaving jobs free beside each other is tried now and then, and kept where it is
+    worth more."""
     starvation_ns: int = 0
     """How long a tenant with work may get nothing at all before it is let in regardless."""
 

@@ -2,9 +2,10 @@
 
     max Σ_m w_m(t) · T_eff(m) · Q_m(SLO_m(t))
 
-A tenant with a promise is worth its weight while it is fast enough to keep it and steeply less
-below; all others are worth their weight times their speed. Every tenant may pursue its own goal:
-one that wants to finish goes by remaining time among its equals. `fairness` keeps a part of
+A tenant with a promise is worth its weight times the share of its requests on time, all others
+their weight times their speed. Others make room for a service only once it has been busy for a
+good part of its target, so that what it costs them is spent where it saves a request. Every
+tenant may pursue its own goal: one that wants to finish goes by remaining time among its equals. `fairness` keeps a part of
 every tenant's weighted share out of the objective's reach: 0 is pure goodput, 1 is weighted
 fair sharing.
 """
@@ -15,8 +16,8 @@ from typing import ClassVar
 
 from dure.domain.tenant import Goal
 from dure.domain.units import NS_PER_S
-from dure.kernel.policies.base import Appraisal, Worth
-from dure.kernel.policies.slo import patience, promise_worth, shares, urgency
+from dure.kernel.policies.base import Appraisal, Measure, Worth
+from dure.kernel.policies.slo import patience_ns, shares, urgency
 from dure.kernel.track import Track
 
 
@@ -34,8 +35,9 @@ class HybridPolicy:
     name: ClassVar[str] = "hybrid"
 
     fairness: float = 0.1
-    patience: float = 0.3
-    """Part of a latency target for which a service may be busy before others make room."""
+    patience: float = 1.0
+    """Part of a latency target for which a service may be busy before others make room; less
+    while it clearly fails."""
     tolerance: float = 0.15
     """Slow-down that a passing kernel may cause to one in front of it."""
     starvation_s: float = 2.0
@@ -46,7 +48,7 @@ class HybridPolicy:
         rest = [track for track in tracks if not track.promised(now_ns)]
         protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
         rest.sort(key=lambda track: (*_goal_order(track), track.id))
-        worth = {track.id: promise_worth(track, track.weight) for track in protected}
+        worth = {track.id: Worth(track.weight, Measure.PROMISE) for track in protected}
         worth |= {track.id: Worth(track.weight) for track in rest}
         calm = not any(track.attainment.at_risk() for track in protected)
         return Appraisal(
@@ -55,7 +57,10 @@ class HybridPolicy:
             floors=shares(rest, self.fairness),
             protected=tuple(track.id for track in protected),
             tolerance=self.tolerance if calm else 0.0,
-            patience=patience(protected, self.patience),
+            patience={
+                track.id: patience_ns(track, self.patience * track.lenient_patience)
+                for track in protected
+            },
             trial=True,
             starvation_ns=int(self.starvation_s * NS_PER_S),
         )

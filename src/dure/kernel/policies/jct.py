@@ -11,15 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dure.domain.units import NS_PER_S
+from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.kernel.policies.base import Appraisal, Measure, Worth
 from dure.kernel.track import Track
-
-
-def _worth(track: Track) -> Worth:
-    if track.serves_requests:
-        return Worth(1.0, Measure.QUEUE, load=track.load)
-    return Worth(1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +24,36 @@ class JctPolicy:
 
     floor: float = 0.02
     """Share of time kept for everybody, so that no job waits for ever."""
+    patience: float = 4.0
+    """Lengths of a request for which a stream of requests may be busy before jobs make room."""
     tolerance: float = 0.25
     """Slow-down of the first in line that a filler's kernel may cause."""
     starvation_s: float = 2.0
 
     def appraise(self, tracks: Sequence[Track], now_ns: int) -> Appraisal:
         """Order by predicted remaining time."""
-        remaining = {track.id: track.remaining()[0] for track in tracks}
-        order = sorted(tracks, key=lambda track: (remaining[track.id], track.joined_ns, track.id))
+        remaining = {
+            track.id: (*self._first(track, now_ns), track.remaining()[0]) for track in tracks
+        }
+        order = sorted(tracks, key=lambda t: (remaining[t.id], t.joined_ns, t.id))
+        requests = [track for track in order if track.serves_requests]
         return Appraisal(
             order=tuple(track.id for track in order),
-            worth={track.id: _worth(track) for track in tracks},
+            worth={
+                track.id: Worth(1.0, Measure.QUEUE if track.serves_requests else Measure.PROGRESS)
+                for track in tracks
+            },
+            protected=tuple(track.id for track in requests if track.tenant.protected),
+            patience={
+                track.id: round(self.patience * track.burst_ns / NS_PER_MS) * NS_PER_MS
+                for track in requests
+            },
             floors={track.id: max(self.floor, track.reserved_share()) for track in tracks},
             tolerance=self.tolerance,
             trial=True,
             starvation_ns=int(self.starvation_s * NS_PER_S),
         )
+
+    def _first(self, track: Track, now_ns: int) -> tuple[bool, bool]:
+        """Requests before jobs, and jobs about to miss a stated deadline before other jobs."""
+        return not track.serves_requests, not track.deadline_at_risk(now_ns)

@@ -1,8 +1,9 @@
 """SLO: keep promises first. Protected tenants are undisturbed as far as their target needs it.
 
 Among the protected the tightest target goes first, and whoever is at risk before those who are
-not. The rest share by weight what is left, and may run beside a protected tenant only as long
-as its measured latency leaves room (its leeway).
+not. The rest share by weight what is left. They may run beside a protected tenant until it has
+been busy for a part of its target (its patience): a request that is quick costs them nothing,
+and one that is slow, or stands in a queue, soon has the device to itself.
 """
 
 from collections.abc import Sequence
@@ -11,15 +12,12 @@ from typing import ClassVar
 
 from dure.domain.ids import TenantId
 from dure.domain.tenant import TenantClass
-from dure.domain.units import NS_PER_S
+from dure.domain.units import NS_PER_S, NS_PER_US
 from dure.kernel.policies.base import Appraisal, Measure, Worth
 from dure.kernel.track import Track
 
-_MOST_REQUEST = 0.8
-"""A request longer than this part of its target leaves no room to plan with; it is helped all
-the same."""
-_PROMISE_VALUE = 100.0
-"""A kept promise outweighs all that best effort could gain meanwhile."""
+_ROUND_NS = 50 * NS_PER_US
+"""Patience is rounded so that it does not make a new plan every tick."""
 
 
 def urgency(track: Track, now_ns: int) -> tuple[bool, bool, float]:
@@ -37,14 +35,6 @@ def urgency(track: Track, now_ns: int) -> tuple[bool, bool, float]:
     return (not guaranteed, not risky, target)
 
 
-def promise_worth(track: Track, value: float, caution: float = 1.0) -> Worth:
-    """Worth of a tenant that was promised something; `caution` stretches its requests."""
-    if track.tenant.slo.latency is None:
-        return Worth(value)
-    request = min(caution * track.request_share(), _MOST_REQUEST)
-    return Worth(value, Measure.PROMISE, track.load, request)
-
-
 def shares(tracks: Sequence[Track], fairness: float) -> dict[TenantId, float]:
     """Reserved shares first, then a part of what is left in proportion to weight."""
     reserved = {track.id: track.reserved_share() for track in tracks}
@@ -56,13 +46,10 @@ def shares(tracks: Sequence[Track], fairness: float) -> dict[TenantId, float]:
     }
 
 
-def patience(protected: Sequence[Track], part: float) -> dict[TenantId, int]:
-    """How long each may be busy before others make room: a part of its latency target."""
-    return {
-        track.id: round(part * track.tenant.slo.latency.target_ns)
-        for track in protected
-        if track.tenant.slo.latency is not None and part > 0.0
-    }
+def patience_ns(track: Track, part: float) -> int:
+    """How long it may be busy before others make room: a part of its latency target."""
+    latency = track.tenant.slo.latency
+    return 0 if latency is None else round(part * latency.target_ns / _ROUND_NS) * _ROUND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +58,9 @@ class SloPolicy:
 
     name: ClassVar[str] = "slo"
 
+    patience: float = 0.2
+    """Part of a latency target for which a service may be busy before others make room; less
+    while a promise is at risk."""
     tolerance: float = 0.05
     """Slow-down of a protected tenant that a passing kernel may cause while nobody is at risk."""
     starvation_s: float = 2.0
@@ -81,17 +71,18 @@ class SloPolicy:
         rest = [track for track in tracks if not track.promised(now_ns)]
         protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
         rest.sort(key=lambda t: (-t.reserved_share(), -t.tenant.weight, t.joined_ns, t.id))
-        worth = {
-            track.id: promise_worth(track, _PROMISE_VALUE * track.tenant.weight, track.caution)
-            for track in protected
-        }
+        worth = {track.id: Worth(track.weight, Measure.PROMISE) for track in protected}
         worth |= {track.id: Worth(track.weight) for track in rest}
         calm = not any(track.attainment.at_risk() for track in protected)
         return Appraisal(
             order=tuple(track.id for track in (*protected, *rest)),
             worth=worth,
-            floors=shares(rest, 1.0),
+            patience={
+                track.id: patience_ns(track, self.patience * track.strict_patience)
+                for track in protected
+            },
             protected=tuple(track.id for track in protected),
+            floors=shares(rest, 1.0),
             tolerance=self.tolerance if calm else 0.0,
             starvation_ns=int(self.starvation_s * NS_PER_S),
         )
