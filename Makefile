@@ -36,4 +36,4 @@ bench: $(READY) ## reproduce the published figures
 
 clean: ## remove the virtual environment, caches and build output
 	rm -rf $(VENV) build dist out src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
+	find bench src tests tools -name __pycache__ -prune -exec rm -rf {} +

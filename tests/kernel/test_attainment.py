@@ -23,7 +23,6 @@ def test_nothing_promised_is_never_at_risk() -> None:
     attainment = after(Slo(), working("a", longest_hold_ns=10 * NS_PER_S))
     assert not attainment.at_risk()
     assert attainment.shortfall() == 0.0
-    assert attainment.quality() == 1.0
 
 
 def test_latencies_well_below_target_are_no_risk() -> None:
@@ -31,7 +30,6 @@ def test_latencies_well_below_target_are_no_risk() -> None:
     assert not attainment.latency_at_risk()
     assert attainment.headroom() == pytest.approx(4.0, rel=0.1)
     assert attainment.latency_ns() == pytest.approx(5 * NS_PER_MS, rel=0.1)
-    assert attainment.quality() == 1.0
 
 
 def test_a_percentile_close_to_its_target_is_a_risk_before_anything_is_late() -> None:
@@ -45,7 +43,6 @@ def test_more_late_requests_than_allowed_are_a_risk_and_a_shortfall() -> None:
     assert attainment.late_pressure() > 1.0
     assert attainment.latency_at_risk()
     assert attainment.shortfall() == pytest.approx(0.09, abs=0.01)
-    assert attainment.quality() < 1.0
 
 
 def test_waiting_a_shim_cannot_see_is_added_unless_latency_is_reported() -> None:
@@ -61,6 +58,18 @@ def test_a_rate_below_the_promise_is_a_risk_while_there_is_work() -> None:
     assert attainment.throughput_share() == pytest.approx(0.5, abs=0.01)
     assert attainment.throughput_at_risk()
     assert attainment.shortfall() == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_rate_is_judged_once_a_quarter_of_its_window_has_passed() -> None:
+    window_ns = 2 * NS_PER_S
+    attainment = Attainment(Slo(throughput=ThroughputSlo(100.0, window_ns)))
+    risks = []
+    for number in range(1, 100):
+        attainment.learn(number * TICK_NS, TICK_NS, working("a", bursts=0))
+        risks.append(attainment.throughput_at_risk())
+    first = risks.index(True) + 1
+    assert window_ns / 4 <= first * TICK_NS <= window_ns / 2
+    assert all(risks[first:])
 
 
 def test_a_rate_above_the_promise_is_no_risk() -> None:
@@ -92,8 +101,16 @@ def test_a_window_without_demand_does_not_count() -> None:
 
 def test_one_long_hold_spoils_its_window() -> None:
     held = working("a", 0.5, longest_hold_ns=60 * NS_PER_MS)
-    attainment = after(AVAILABLE, held, *[working("a", 0.5)] * 99, ticks=200)
+    undisturbed = [working("a", 0.5)]
+    attainment = after(AVAILABLE, *undisturbed * 25, held, *undisturbed * 74, ticks=201)
     assert attainment.availability() == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_time_before_the_first_reading_is_not_judged() -> None:
+    attainment = Attainment(AVAILABLE)
+    for number in range(1, 60):
+        attainment.learn(3600 * NS_PER_S + number * TICK_NS, TICK_NS, working("a", 0.25))
+        assert attainment.availability() == 1.0
 
 
 def test_a_hold_of_more_than_half_the_bound_is_a_risk_at_once() -> None:

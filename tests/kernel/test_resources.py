@@ -64,7 +64,7 @@ tenants = st.builds(
     Tenant,
     id=st.sampled_from([TenantId(name) for name in "abcd"]),
     memory=st.builds(MemoryClaim, st.none() | st.integers(0, 200 * GIB), st.integers(0, 100 * GIB)),
-    copy_bytes_per_s=st.none() | st.floats(1.0, 1e12),
+    copy_bytes_per_s=st.none() | st.floats(0.0, 1e12),
 )
 
 
@@ -90,7 +90,7 @@ def test_memory_and_copy_bandwidth_are_never_promised_twice(
         for allotment in given_out.values():
             others = reserved - allotment.memory_reserve_bytes
             assert allotment.memory_limit_bytes + others <= H200.memory_bytes
-            assert 0.0 < allotment.copy_bytes_per_s <= H200.copy_bytes_per_s * (1 + 1e-9)
+            assert 0.0 <= allotment.copy_bytes_per_s <= H200.copy_bytes_per_s * (1 + 1e-9)
 
 
 def claim(tenant: TenantId, reserve: int, limit: int | None = None) -> Tenant:
@@ -138,3 +138,12 @@ def test_claims_beyond_the_link_share_it_in_proportion() -> None:
     allotments.give(Tenant(A, copy_bytes_per_s=64e9))
     shared = allotments.give(Tenant(B, copy_bytes_per_s=192e9))
     assert [allotment.copy_bytes_per_s for allotment in shared] == [16e9, 48e9]
+
+
+def test_a_claim_of_no_bandwidth_is_a_claim() -> None:
+    allotments = Allotments(H200)
+    (nothing,) = allotments.give(Tenant(A, copy_bytes_per_s=0.0))
+    (unclaimed,) = allotments.give(Tenant(B))
+    assert nothing.copy_bytes_per_s == 0.0
+    assert unclaimed.copy_bytes_per_s == H200.copy_bytes_per_s
+    assert allotments.copy_bytes_per_s == 0.0

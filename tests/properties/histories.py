@@ -60,7 +60,7 @@ tenants = st.builds(
     floor_share=_shares,
     expected_ns=st.none() | _ns,
     deadline_ns=st.none() | _ns,
-    copy_bytes_per_s=st.none() | st.floats(1.0, 1e12),
+    copy_bytes_per_s=st.none() | st.floats(0.0, 1e12),
 )
 
 signatures = st.builds(
@@ -134,6 +134,7 @@ _parameters = st.one_of(
     st.just(()),
     st.tuples(st.tuples(st.just("tolerance"), st.floats(0.0, 1.0))),
     st.tuples(st.tuples(st.just("starvation_s"), st.floats(0.0, 100.0))),
+    st.tuples(st.tuples(st.just("patience"), st.floats(0.0, 10.0))),
     st.just((("no-such-parameter", 1.0),)),
 )
 

@@ -47,7 +47,7 @@ class Witness:
             self.claims.discard(event.tenant)
         elif isinstance(event, TenantJoined | TenantChanged) and not refused:
             self.claims.discard(event.tenant.id)
-            if event.tenant.copy_bytes_per_s:
+            if event.tenant.copy_bytes_per_s is not None:
                 self.claims.add(event.tenant.id)
         for answer in answers:
             if isinstance(answer, SetAllotment):

@@ -15,7 +15,7 @@ from dure.sim.kernel.modes import managed
 from dure.sim.kernel.run import TICK_NS, Setting, run
 from tests.kernel.factories import H200
 
-BOUND_S = 0.5
+BOUND_S = 0.3
 """Starvation bound the policies are given: short, so that runs can be."""
 SLACK_NS = 100 * NS_PER_MS
 """For counters read every 20 ms, a plan that waits for a squad's edge, and kernels in flight."""

@@ -60,6 +60,10 @@ def kernel(
     duration: Annotated[
         str | None, typer.Option(help="Virtual time to run instead of the scenario's, as '5s'.")
     ] = None,
+    goals: Annotated[
+        Path | None,
+        typer.Option(help="Add a mode with the policy chosen for these goals and tenants."),
+    ] = None,
     replay: Annotated[
         Path | None, typer.Option(help="Instead of a scenario, run a recorded journal again.")
     ] = None,
@@ -80,6 +84,11 @@ def kernel(
     wanted = tuple(name.strip() for name in modes.split(",") if name.strip())
     length_ns = None if duration is None else duration_option_ns(duration, "--duration")
     described = read_scenario(scenario, Overrides(seed, length_ns, wanted))
+    if goals is not None:
+        from dure.sim.goals_file import read_goals
+        from dure.sim.kernel.with_goals import with_goals
+
+        described = with_goals(described, read_goals(goals))
     refuse_unwritable(html, "--html")
     announce_compilation()
     with progress_bar() as tell:

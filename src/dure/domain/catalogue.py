@@ -1,77 +1,63 @@
 """Accelerators known by name.
 
-Values are the vendors' published ones: data sheets for memory and bandwidth, the CUDA
-programming guide for limits per compute unit, the driver API reference for the
-granularity of compute-unit sets by compute capability.
+Values are the vendors' published ones: data sheets for memory, bandwidth and link, the CUDA
+programming guide for limits per compute unit, the driver API reference for the granularity of
+compute-unit sets by compute capability.
 """
+
+from dataclasses import dataclass
 
 from dure.domain.accelerator import AcceleratorKind, AcceleratorProfile
 from dure.domain.errors import InputError
 from dure.domain.units import KIB
 
 _GB = 1000**3
+_REGISTERS_PER_SM = 65536
 
 
-def _gpu(
-    name: str,
-    sms: int,
-    memory_gb: int,
-    bandwidth_gb_per_s: int,
-    *,
-    link_gb_per_s: int,
-    granule: tuple[int, int],
-    threads: int = 2048,
-    shared_kib: int,
-    blocks: int = 32,
-) -> AcceleratorProfile:
-    return AcceleratorProfile(
-        name=name,
-        kind=AcceleratorKind.GPU,
-        sms=sms,
-        sm_granule=granule[0],
-        sm_minimum=granule[1],
-        memory_bytes=memory_gb * _GB,
-        bandwidth_bytes_per_s=float(bandwidth_gb_per_s * _GB),
-        copy_bytes_per_s=float(link_gb_per_s * _GB),
-        threads_per_sm=threads,
-        registers_per_sm=65536,
-        shared_bytes_per_sm=shared_kib * KIB,
-        blocks_per_sm=blocks,
-    )
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """What all devices of one compute capability have in common."""
+
+    sm_granule: int
+    sm_minimum: int
+    threads_per_sm: int
+    shared_kib_per_sm: int
+    blocks_per_sm: int
+
+    def gpu(
+        self, name: str, sms: int, *, memory_gb: int, memory_gb_per_s: int, link_gb_per_s: int
+    ) -> AcceleratorProfile:
+        """A device of this generation."""
+        return AcceleratorProfile(
+            name=name,
+            kind=AcceleratorKind.GPU,
+            sms=sms,
+            sm_granule=self.sm_granule,
+            sm_minimum=self.sm_minimum,
+            memory_bytes=memory_gb * _GB,
+            bandwidth_bytes_per_s=float(memory_gb_per_s * _GB),
+            copy_bytes_per_s=float(link_gb_per_s * _GB),
+            threads_per_sm=self.threads_per_sm,
+            registers_per_sm=_REGISTERS_PER_SM,
+            shared_bytes_per_sm=self.shared_kib_per_sm * KIB,
+            blocks_per_sm=self.blocks_per_sm,
+        )
 
 
-_HOPPER = (8, 8)
-_AMPERE = (2, 4)
-_TURING = (2, 2)
+_HOPPER = _Generation(8, 8, 2048, 228, 32)
+_AMPERE = _Generation(2, 4, 2048, 164, 32)
+_ADA = _Generation(2, 4, 1536, 100, 24)
+_TURING = _Generation(2, 2, 1024, 64, 16)
 
 CATALOGUE: dict[str, AcceleratorProfile] = {
     gpu.name: gpu
     for gpu in (
-        _gpu("h200", 132, 141, 4800, link_gb_per_s=64, granule=_HOPPER, shared_kib=228),
-        _gpu("h100", 132, 80, 3350, link_gb_per_s=64, granule=_HOPPER, shared_kib=228),
-        _gpu("a100", 108, 80, 2039, link_gb_per_s=32, granule=_AMPERE, shared_kib=164),
-        _gpu(
-            "l4",
-            58,
-            24,
-            300,
-            link_gb_per_s=32,
-            granule=_AMPERE,
-            threads=1536,
-            shared_kib=100,
-            blocks=24,
-        ),
-        _gpu(
-            "t4",
-            40,
-            16,
-            320,
-            link_gb_per_s=16,
-            granule=_TURING,
-            threads=1024,
-            shared_kib=64,
-            blocks=16,
-        ),
+        _HOPPER.gpu("h200", 132, memory_gb=141, memory_gb_per_s=4800, link_gb_per_s=64),
+        _HOPPER.gpu("h100", 132, memory_gb=80, memory_gb_per_s=3350, link_gb_per_s=64),
+        _AMPERE.gpu("a100", 108, memory_gb=80, memory_gb_per_s=2039, link_gb_per_s=32),
+        _ADA.gpu("l4", 58, memory_gb=24, memory_gb_per_s=300, link_gb_per_s=32),
+        _TURING.gpu("t4", 40, memory_gb=16, memory_gb_per_s=320, link_gb_per_s=16),
     )
 }
 

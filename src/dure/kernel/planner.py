@@ -177,9 +177,7 @@ class _Draft:
 
     def _yields(self, tenant: TenantId, other: TenantId) -> bool:
         """Whether one is ever held for another that comes before it."""
-        return (
-            other in self._appraisal.patience or tenant not in self._companies[other].members
-        )
+        return other in self._appraisal.patience or tenant not in self._companies[other].members
 
     def _place(
         self, tenant: TenantId, before: tuple[TenantId, ...], *, first: bool
@@ -216,9 +214,7 @@ class _Draft:
         """Work in flight allowed to those who must make room, by target and patience."""
         least, most = _INFLIGHT_NS
         patience = min(self._appraisal.patience.values(), default=0)
-        wanted = max(
-            _INFLIGHT_OF_TARGET * self._least_target_ns, _INFLIGHT_OF_PATIENCE * patience
-        )
+        wanted = max(_INFLIGHT_OF_TARGET * self._least_target_ns, _INFLIGHT_OF_PATIENCE * patience)
         return int(min(max(least, wanted), most))
 
     def _least_target(self) -> float:

@@ -204,7 +204,7 @@ class Evaluation:
 
     def company(self, members: _Sets, layout: int) -> Company:
         """A set by name, on its part of the device."""
-        names = tuple(self.tracks[index].id for index in np.flatnonzero(members))
+        names = tuple(self.tracks[int(index)].id for index in np.flatnonzero(members))
         if layout == 0:
             return Company(names)
         return Company(names, *self.layouts[layout])

@@ -63,9 +63,7 @@ class Trial:
     _got: float = 0.0
     _counted: float = 0.0
 
-    def learn(
-        self, now_ns: int, elapsed_ns: int, parts: Iterable[tuple[float, float]]
-    ) -> None:
+    def learn(self, now_ns: int, elapsed_ns: int, parts: Iterable[tuple[float, float]]) -> None:
         """Take in what one tick was worth; at the end of a window choose the way to go on."""
         if self._since_ns is None:
             self._since_ns = now_ns

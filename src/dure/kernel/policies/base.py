@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol
 from dure.domain.ids import TenantId
 from dure.kernel.track import Track
 
+
 class Measure(Enum):
     """How it is told what a tenant got."""
 

@@ -5,9 +5,9 @@
 A tenant with a promise is worth its weight times the share of its requests on time, all others
 their weight times their speed. Others make room for a service only once it has been busy for a
 good part of its target, so that what it costs them is spent where it saves a request. Every
-tenant may pursue its own goal: one that wants to finish goes by remaining time among its equals. `fairness` keeps a part of
-every tenant's weighted share out of the objective's reach: 0 is pure goodput, 1 is weighted
-fair sharing.
+tenant may pursue its own goal: one that wants to finish goes by remaining time among its
+equals. `fairness` keeps a part of every tenant's weighted share out of the objective's reach:
+0 is pure goodput, 1 is weighted fair sharing.
 """
 
 from collections.abc import Sequence
@@ -35,12 +35,15 @@ class HybridPolicy:
     name: ClassVar[str] = "hybrid"
 
     fairness: float = 0.1
+    """Part of every tenant's weighted share that the objective may not touch: 0 is pure goodput,
+    1 weighted fair sharing."""
     patience: float = 1.0
     """Part of a latency target for which a service may be busy before others make room; less
     while it clearly fails."""
     tolerance: float = 0.15
     """Slow-down that a passing kernel may cause to one in front of it."""
     starvation_s: float = 2.0
+    """Seconds a tenant with work may get nothing before it is let in regardless."""
 
     def appraise(self, tracks: Sequence[Track], now_ns: int) -> Appraisal:
         """Worth by Eq. 2 with the weights of Eq. 3."""

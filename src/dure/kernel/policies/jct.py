@@ -29,6 +29,7 @@ class JctPolicy:
     tolerance: float = 0.25
     """Slow-down of the first in line that a filler's kernel may cause."""
     starvation_s: float = 2.0
+    """Seconds a tenant with work may get nothing before it is let in regardless."""
 
     def appraise(self, tracks: Sequence[Track], now_ns: int) -> Appraisal:
         """Order by predicted remaining time."""

@@ -38,7 +38,7 @@ def _cache_folder() -> Path:
 
 
 CACHE_FOLDER = _cache_folder()
-numba.config.CACHE_DIR = str(CACHE_FOLDER)
+setattr(numba.config, "CACHE_DIR", str(CACHE_FOLDER))  # noqa: B010, not in its stubs
 
 
 def is_compiled() -> bool:

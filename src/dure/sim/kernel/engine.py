@@ -34,6 +34,14 @@ from dure.sim.kernel.state import (
     State,
 )
 
+# Kinds of events.
+NOTHING = 0
+STREAM_EVENT = 1
+HOST_EVENT = 2
+LINGER_EVENT = 3
+SLICE_EVENT = 4
+SQUAD_EVENT = 5
+
 
 @compiled
 def _bucket(latency_ns: float) -> int:
@@ -59,6 +67,7 @@ def _account(state: State, until: int) -> None:
         if tenant.wants != 0:
             anyone = True
             tenant.r_busy_ns += span
+            tenant.busy_ns += span
         if occupies(tenant.stream):
             used += tenant.used_sms
         elif tenant.stream == STREAM_READY or tenant.stream == STREAM_PREEMPTED:
@@ -151,6 +160,7 @@ def _end_hold(state: State, index: int) -> None:
         held = state.device[0].now - tenant.held_since
         tenant.r_longest_hold_ns = max(tenant.r_longest_hold_ns, held)
         tenant.longest_hold_ns = max(tenant.longest_hold_ns, held)
+        tenant.window_hold_ns = max(tenant.window_hold_ns, held)
         tenant.held_since = -1
 
 
@@ -283,67 +293,65 @@ def _after_kernel(state: State, index: int) -> None:
 
 
 @compiled
+def _soonest(state: State, until: int) -> tuple[int, int, int]:
+    """The next event before a time: when, what kind, and whose."""
+    device = state.device[0]
+    when, kind, who = until, NOTHING, -1
+    for index in range(state.tenants.size):
+        tenant = state.tenants[index]
+        if tenant.stream_at < when:
+            when, kind, who = tenant.stream_at, STREAM_EVENT, index
+        if tenant.host_at < when:
+            when, kind, who = tenant.host_at, HOST_EVENT, index
+        if tenant.linger_at < when:
+            when, kind, who = tenant.linger_at, LINGER_EVENT, index
+    if device.sharing == TIME:
+        if device.now < device.switch_until < when:
+            when, kind = device.switch_until, SLICE_EVENT
+        elif device.slice_end < when:
+            when, kind = device.slice_end, SLICE_EVENT
+    if device.gated != 0 and device.squad_until < when:
+        when, kind = device.squad_until, SQUAD_EVENT
+    return when, kind, who
+
+
+@compiled
+def _happen(state: State, kind: int, who: int) -> bool:
+    """Carry out one event; true when the device must be looked at."""
+    device = state.device[0]
+    if kind == STREAM_EVENT:
+        if stream_event(state, who):
+            finish_kernel(state, who)
+            _after_kernel(state, who)
+        return True
+    if kind == HOST_EVENT:
+        before = state.tenants[who].queued
+        _host_event(state, who)
+        return bool(device.sharing == TIME and state.tenants[who].queued != before)
+    if kind == LINGER_EVENT:
+        state.tenants[who].linger_at = NEVER
+        state.tenants[who].wants = 0
+        device.recheck = 1
+    elif kind == SQUAD_EVENT:
+        rotate(state)
+    return kind == SLICE_EVENT
+
+
+@compiled
 def step(state: State, until: int) -> bool:
     """Run to a time; false when an output array must be emptied first."""
     device = state.device[0]
-    count = state.tenants.size
-    while True:
-        if device.done_count >= state.done.size - count:
-            return False
-        soonest = until
-        which = -1
-        kind = 0
-        for index in range(count):
-            tenant = state.tenants[index]
-            if tenant.stream_at < soonest:
-                soonest = tenant.stream_at
-                which = index
-                kind = 1
-            if tenant.host_at < soonest:
-                soonest = tenant.host_at
-                which = index
-                kind = 2
-            if tenant.linger_at < soonest:
-                soonest = tenant.linger_at
-                which = index
-                kind = 3
-        if device.sharing == TIME:
-            if device.now < device.switch_until < soonest:
-                soonest = device.switch_until
-                which = count
-                kind = 4
-            elif device.slice_end < soonest:
-                soonest = device.slice_end
-                which = count
-                kind = 4
-        if device.gated != 0 and device.squad_until < soonest:
-            soonest = device.squad_until
-            which = count
-            kind = 5
-        _account(state, soonest)
-        device.now = max(device.now, soonest)
-        if which < 0:
+    while device.done_count < state.done.size - state.tenants.size:
+        when, kind, who = _soonest(state, until)
+        _account(state, when)
+        device.now = max(device.now, when)
+        if kind == NOTHING:
             return True
-        changed = kind == 4
-        if kind == 1:
-            changed = True
-            if stream_event(state, which):
-                finish_kernel(state, which)
-                _after_kernel(state, which)
-        elif kind == 2:
-            before = state.tenants[which].queued
-            _host_event(state, which)
-            changed = device.sharing == TIME and state.tenants[which].queued != before
-        elif kind == 3:
-            state.tenants[which].linger_at = NEVER
-            state.tenants[which].wants = 0
-            device.recheck = 1
-        elif kind == 5:
-            rotate(state)
-        if changed:
+        if _happen(state, kind, who):
             dispatch(state)
         if device.recheck != 0:
             device.recheck = 0
             rotate(state)
             wake_held(state)
             device.recheck = 0
+    return False

@@ -37,6 +37,29 @@ def _running_class(state: State, index: int) -> int:
 
 
 @compiled
+def _held_for(state: State, index: int, kernel_class: int) -> int:
+    """Whether a tenant that this one yields to has work and lost its patience."""
+    device = state.device[0]
+    yields = state.orders[device.squad, index].yields
+    if yields == np.uint64(0):
+        return PASS
+    why = PASS
+    for other in range(state.tenants.size):
+        bit = np.uint64(1) << np.uint64(other)
+        if yields & bit == np.uint64(0) or state.tenants[other].wants == 0:
+            continue
+        busy_ns = device.now - state.tenants[other].busy_since
+        if busy_ns < state.orders[device.squad, other].patience_ns:
+            continue
+        if state.corun[0, kernel_class, _running_class(state, other)] != 0:
+            continue
+        if state.promised[0] & bit != np.uint64(0):
+            return HELD_FOR_PROMISE
+        why = HELD_IN_ORDER
+    return why
+
+
+@compiled
 def ask(state: State, index: int) -> int:
     """Whether a tenant's next launch passes, or why it is held."""
     device = state.device[0]
@@ -44,34 +67,16 @@ def ask(state: State, index: int) -> int:
         return PASS
     tenant = state.tenants[index]
     order = state.orders[device.squad, index]
-    signature = launch_signature(state, index)
     if order.member == 0 or (order.budget_ns > 0.0 and tenant.spent_ns >= order.budget_ns):
         return HELD_BY_BUDGET
-    kernel_class = state.kernels[signature].kernel_class
-    one = np.uint64(1)
-    why = PASS
-    if order.yields != np.uint64(0):
-        for other in range(state.tenants.size):
-            bit = one << np.uint64(other)
-            if order.yields & bit == np.uint64(0) or state.tenants[other].wants == 0:
-                continue
-            busy_ns = device.now - state.tenants[other].busy_since
-            if busy_ns < state.orders[device.squad, other].patience_ns:
-                continue
-            if state.corun[0, kernel_class, _running_class(state, other)] != 0:
-                continue
-            if state.promised[0] & bit != np.uint64(0):
-                return HELD_FOR_PROMISE
-            why = HELD_IN_ORDER
+    kernel = state.kernels[launch_signature(state, index)]
+    why = _held_for(state, index, kernel.kernel_class)
     if why != PASS:
         return why
-    if order.inflight_launches > 0 and tenant.inflight_launches >= order.inflight_launches:
-        return HELD_IN_FLIGHT
+    full = order.inflight_launches > 0 and tenant.inflight_launches >= order.inflight_launches
     if order.inflight_ns > 0.0 and tenant.inflight_ns > 0.0:
-        predicted = state.kernels[signature].predicted_ns
-        if tenant.inflight_ns + predicted > order.inflight_ns:
-            return HELD_IN_FLIGHT
-    return PASS
+        full = full or tenant.inflight_ns + kernel.predicted_ns > order.inflight_ns
+    return HELD_IN_FLIGHT if full else PASS
 
 
 @compiled

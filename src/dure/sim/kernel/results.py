@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.sim.kernel.load import ClosedLoop, TenantLoad
 from dure.sim.kernel.modes import Mode
-from dure.sim.kernel.run import Outcome, Setting, run
+from dure.sim.kernel.run import WINDOW_NS, Outcome, Setting, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,10 @@ class TenantResult:
     """Unfinished jobs count as long as they have waited."""
     slo_attainment: float | None
     """Of all stated promises the worst; None where nothing was promised."""
+    throughput_attainment: float | None
+    """Share of windows with the promised rate."""
+    availability_attainment: float | None
+    """Share of windows with demand in which it was available."""
     late_share: float | None
     """Share of requests later than the latency target, unfinished ones included."""
     goodput: float | None
@@ -106,7 +110,7 @@ def summarise(outcome: Outcome, alone: tuple[Alone, ...] | None = None) -> ModeR
     busy = max(float(device["busy_ns"]) * float(device["sms"]), 1.0)
     decisions = [1e6 * seconds for seconds in outcome.decisions_s]
     managed = outcome.mode.policy is not None
-    everything = np.concatenate([job.age_ns for job in jobs]) if jobs else np.zeros(0)
+    everything = np.concatenate([job.age_ns for job in jobs])
     goodputs = [t.goodput for t in tenants if t.goodput is not None]
     weights = [load.tenant.weight for load in loads]
     return ModeResult(
@@ -178,6 +182,9 @@ def _tenant(
     late = _late_share(load, jobs, outcome)
     present_ns = max(1, min(load.leaves_ns or outcome.end_ns, outcome.end_ns) - load.joins_ns)
     rate = _iterations_per_active_s(load, jobs, outcome, index)
+    throughput = _throughput_attainment(load, jobs, present_ns)
+    availability = _availability_attainment(load, outcome, index)
+    kept = (None if late is None else 1.0 - late, throughput, availability)
     goodput = None
     if alone is not None:
         if late is not None:
@@ -194,7 +201,9 @@ def _tenant(
         mean_ms=_mean(latency) / NS_PER_MS,
         throughput_per_s=_iterations(record, jobs) * NS_PER_S / present_ns,
         mean_jct_s=_mean(jobs.age_ns) / NS_PER_S,
-        slo_attainment=_attainment(load, jobs, late, present_ns, record),
+        slo_attainment=min((part for part in kept if part is not None), default=None),
+        throughput_attainment=throughput,
+        availability_attainment=availability,
         late_share=late,
         goodput=goodput,
         gated_share=float(record["gated_ns"]) / present_ns,
@@ -219,30 +228,29 @@ def _late_share(load: TenantLoad, jobs: _Jobs, outcome: Outcome) -> float | None
     return (late + waiting_late) / total if total else 0.0
 
 
-def _attainment(
-    load: TenantLoad,
-    jobs: _Jobs,
-    late: float | None,
-    present_ns: int,
-    record: NDArray[np.void],
-) -> float | None:
-    slo = load.tenant.slo
-    parts = []
-    if late is not None:
-        parts.append(1.0 - late)
-    if slo.throughput is not None:
-        window = slo.throughput.window_ns
-        windows = max(1, present_ns // window)
-        counts = np.bincount(
-            ((jobs.finish_ns - load.joins_ns) // window).clip(0, windows - 1),
-            minlength=windows,
-        )
-        wanted = slo.throughput.items_per_s * window / NS_PER_S
-        parts.append(float((counts >= 0.98 * wanted).mean()))
-    if slo.availability is not None:
-        held_long = int(record["longest_hold_ns"]) > slo.availability.max_hold_ns
-        parts.append(1.0 - float(held_long) * min(1.0, float(record["gated_ns"]) / present_ns))
-    return min(parts) if parts else None
+def _throughput_attainment(load: TenantLoad, jobs: _Jobs, present_ns: int) -> float | None:
+    """Share of windows with the promised rate, a request more or less."""
+    promise = load.tenant.slo.throughput
+    if promise is None:
+        return None
+    windows = max(1, present_ns // promise.window_ns)
+    number = (jobs.finish_ns - load.joins_ns) // promise.window_ns
+    counts = np.bincount(number[number < windows], minlength=windows)
+    wanted = promise.items_per_s * promise.window_ns / NS_PER_S
+    return float((counts >= wanted - 1.0).mean())
+
+
+def _availability_attainment(load: TenantLoad, outcome: Outcome, index: int) -> float | None:
+    """Share of one-second windows with demand in which it got its floor and was not held long."""
+    promise = load.tenant.slo.availability
+    if promise is None:
+        return None
+    gpu_ns, busy_ns = np.diff(outcome.windows[:, index, :2], axis=0).T
+    holds_ns = outcome.windows[1:, index, 2]
+    asked = busy_ns > 0.0
+    served = gpu_ns >= promise.floor_share * np.minimum(busy_ns, WINDOW_NS)
+    good = served & (holds_ns <= promise.max_hold_ns)
+    return float(good[asked].mean()) if asked.any() else 1.0
 
 
 def _iterations_per_active_s(load: TenantLoad, jobs: _Jobs, outcome: Outcome, index: int) -> float:

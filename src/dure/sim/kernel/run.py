@@ -19,7 +19,7 @@ from dure.domain.events import (
 from dure.domain.instructions import Instruction, PublishPlan, RaiseSignal
 from dure.domain.plan import Plan
 from dure.domain.signals import Signal
-from dure.domain.units import NS_PER_MS
+from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.kernel.machine import KernelMachine, MachineSettings
 from dure.sim.kernel.load import TenantLoad
 from dure.sim.kernel.modes import Mode, sharing_of
@@ -29,6 +29,9 @@ from dure.sim.kernel.world import World
 
 TICK_NS = 20 * NS_PER_MS
 """How often counters are read and a plan is made, as the agent does."""
+
+WINDOW_NS = 1 * NS_PER_S
+"""Windows by which availability is judged."""
 
 Recorder = Callable[[Event, tuple[Instruction, ...]], None]
 """Takes down every event with what the machine answered: the journal."""
@@ -62,6 +65,8 @@ class Outcome:
     spans: NDArray[np.void]
     tenants: NDArray[np.void]
     device: NDArray[np.void]
+    windows: NDArray[np.float64]
+    """By one-second window and tenant: device time and busy time so far, longest hold in it."""
     decisions_s: list[float]
     plans: list[tuple[int, Plan]]
     signals: list[tuple[int, Signal]]
@@ -163,9 +168,12 @@ def run(
     limit = setting.duration_ns + setting.drain_ns
     loop.apply_changes()
     next_tick = TICK_NS
+    windows = [world.look()]
     while world.now_ns < limit:
-        until = min(next_tick, loop.next_change_ns(), limit)
+        until = min(next_tick, loop.next_change_ns(), limit, len(windows) * WINDOW_NS)
         world.advance(until)
+        if world.now_ns >= len(windows) * WINDOW_NS:
+            windows.append(world.look())
         if world.now_ns >= next_tick:
             loop.tick()
             next_tick += TICK_NS
@@ -184,6 +192,7 @@ def run(
         spans=world.state.spans[: int(world.state.device[0]["span_count"])].copy(),
         tenants=world.state.tenants,
         device=world.state.device,
+        windows=np.stack(windows),
         decisions_s=loop.decisions_s,
         plans=loop.plans,
         signals=loop.signals,

@@ -185,6 +185,8 @@ TENANT = np.dtype(
         ("gpu_ns", "f8"),
         ("gated_ns", "f8"),
         ("longest_hold_ns", "i8"),
+        ("window_hold_ns", "i8"),  # since the last look at it
+        ("busy_ns", "f8"),
     ]
 )
 

@@ -44,17 +44,16 @@ def promise_kept(load: TenantLoad, result: TenantResult) -> bool | None:
     slo = load.tenant.slo
     if not slo or result.slo_attainment is None:
         return None
-    worst = result.slo_attainment
     if slo.latency is not None and result.late_share is not None:
         one_request = 1.0 / max(1, result.jobs + result.unfinished)
         if result.late_share > slo.latency.allowed_late_share + one_request:
             return False
-        if worst >= 1.0 - result.late_share - 1e-9:
-            return True
-    others = [_WINDOWS_KEPT] if slo.throughput is not None else []
-    if slo.availability is not None:
-        others.append(slo.availability.share)
-    return worst >= min(others, default=0.0) - 1e-9
+    throughput = result.throughput_attainment
+    if throughput is not None and throughput < _WINDOWS_KEPT - 1e-9:
+        return False
+    if slo.availability is not None and result.availability_attainment is not None:
+        return result.availability_attainment >= slo.availability.share - 1e-9
+    return True
 
 
 @dataclass(frozen=True, slots=True)

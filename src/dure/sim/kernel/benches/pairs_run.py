@@ -137,6 +137,7 @@ def _simulate(row: str, setting: Setting) -> Outcome:
         spans=world.state.spans[:0],
         tenants=world.state.tenants,
         device=world.state.device,
+        windows=world.look()[None],
         decisions_s=[],
         plans=[],
         signals=[],

@@ -59,7 +59,8 @@ def bench_search(tenants: Sequence[int], *, cases: int = 50, tell: Tell = silent
             f"Up to {EXHAUSTIVE_TENANTS} tenants every set is tried; beyond, sets grow one member "
             "at a time, and the set of everybody is tried. Both searches are run on made states (a "
             f"machine that learned from {_LEARNING_TICKS} ticks of made readings, a seed a case), "
-            "with no earlier company to start from. Compared is the worth that the found company "
+            "with no earlier company to start from, company being sought for everybody as if all "
+            "were jobs. Compared is the worth that the found company "
             "adds over the lead alone, for every lead to which company can add at least "
             f"{percent(_LEAST_GAIN, 0)} of the most valuable tenant's worth."
         ),
@@ -81,7 +82,7 @@ def _compare(policy: str, count: int, cases: int) -> SearchLoss:
         every = evaluation.best(nothing_kept, exhaustive=True)
         bounded = evaluation.best(nothing_kept, exhaustive=False)
         gains = every.scores - evaluation.alone
-        least = _LEAST_GAIN * float(np.abs(evaluation.table.value).max())
+        least = _LEAST_GAIN * float(evaluation.value.max())
         for lead in np.flatnonzero(gains > least):
             losses.append(float((every.scores[lead] - bounded.scores[lead]) / gains[lead]))
             same += bool(
