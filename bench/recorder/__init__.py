@@ -1,1 +1,1 @@
-"""The parts of `bench/record_kernels.py`; all need PyTorch and a GPU but `sequence` and `files`."""
+"""Holds the parts of `bench/record_kernels.py`, one job a module."""

@@ -1,4 +1,4 @@
-"""The networks that the workloads run, with random weights: only the shapes matter."""
+"""Defines the networks that the workloads run, with random weights: only the shapes matter."""
 
 from collections.abc import Sequence
 from itertools import pairwise

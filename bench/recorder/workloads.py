@@ -1,4 +1,4 @@
-"""The workloads that are recorded, by name."""
+"""Defines the workloads that are recorded, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

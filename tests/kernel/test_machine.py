@@ -1,5 +1,6 @@
 import copy
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
@@ -131,10 +132,14 @@ def test_a_switch_and_back_gives_the_first_plan_again() -> None:
     assert again.same_orders(first)
 
 
-def test_a_switch_forgets_nothing() -> None:
-    made = busy_web_and_batch("slo")
+@pytest.mark.parametrize(("before", "after"), permutations(POLICIES, 2))
+def test_a_switch_forgets_nothing(before: str, after: str) -> None:
+    made = busy_web_and_batch(before)
+    slowed = sample("batch", 200_000, company=(WEB.id,))
+    made.handle(ReadingsTaken(NS_PER_S, (), (sample("batch", 50_000), slowed)))
     tracks, pairs = copy.deepcopy(made.tracks), copy.deepcopy(made.interference)
-    made.handle(PolicyRequested(NS_PER_S, "jct"))
+    assert pairs.observations > 0
+    made.handle(PolicyRequested(NS_PER_S, after))
     assert made.tracks == tracks
     assert made.interference == pairs
 
@@ -155,6 +160,66 @@ def test_a_dry_run_of_the_policy_in_force_says_so() -> None:
     (preview,) = made.handle(PolicyRequested(0, "jct", dry_run=True))
     assert isinstance(preview, PreviewPlan)
     assert preview.reason == "no change"
+
+
+def sharing_badly(made: KernelMachine, ticks: range) -> None:
+    """Two tenants that get little beside each other and much one after the other."""
+    for number in ticks:
+        assert made.plan is not None
+        held = any(member.yields_to for squad in made.plan.squads for member in squad.members)
+        share = 0.5 if held else 0.05
+        made.handle(
+            ReadingsTaken(
+                number * 20 * NS_PER_MS,
+                (working("a", share), working("b", share)),
+                tuple(
+                    sample(who, ns, company=company)
+                    for who, ns, company in (
+                        ("a", 50_000, ()),
+                        ("a", 2_000_000, (B,)),
+                        ("b", 50_000, ()),
+                        ("b", 2_000_000, (A,)),
+                    )
+                ),
+            )
+        )
+
+
+@pytest.mark.parametrize("after", ["jct", "slo"])
+def test_a_dry_run_foretells_the_switch_also_where_free_sharing_lost(after: str) -> None:
+    made = joined(Tenant(A), Tenant(B, weight=2.0), policy="hybrid")
+    sharing_badly(made, range(1, 250))
+    now_ns = 250 * 20 * NS_PER_MS
+    (preview,) = made.handle(PolicyRequested(now_ns, after, dry_run=True))
+    assert isinstance(preview, PreviewPlan)
+    (plan,) = published(made.handle(PolicyRequested(now_ns, after)))
+    assert plan == preview.plan
+
+
+def test_a_dry_run_does_not_change_what_tenants_count_for() -> None:
+    """Its worth is measured by the policy in force, not by one that was only asked about."""
+    asked = joined(Tenant(A), Tenant(B, weight=100.0), policy="hybrid")
+    left_alone = copy.deepcopy(asked)
+    for number in range(1, 400):
+        asked.handle(PolicyRequested((number - 1) * 20 * NS_PER_MS, "jct", dry_run=True))
+        for made in (asked, left_alone):
+            sharing_badly_for_one(made, number)
+        assert asked.plan == left_alone.plan
+
+
+def sharing_badly_for_one(made: KernelMachine, number: int) -> None:
+    """Free sharing costs the light tenant much and is a small gain for the heavy one."""
+    assert made.plan is not None
+    held = any(member.yields_to for squad in made.plan.squads for member in squad.members)
+    light, heavy = (0.9, 0.5) if held else (0.1, 0.6)
+    made.handle(
+        ReadingsTaken(
+            number * 20 * NS_PER_MS,
+            (working("a", light), working("b", heavy)),
+            (sample("a", 50_000), sample("a", 2_000_000, company=(B,)))
+            + (sample("b", 50_000), sample("b", 2_000_000, company=(A,))),
+        )
+    )
 
 
 # Refusing
@@ -215,6 +280,25 @@ def test_a_weight_follows_shortfall_and_comes_back() -> None:
     assert raised > 1.5 * WEB.weight
     assert made.tracks[WEB.id].weight < raised
     assert made.tracks[BATCH.id].weight == BATCH.weight
+
+
+def test_time_that_did_not_pass_changes_neither_weight_nor_patience_nor_certainty() -> None:
+    made = joined(WEB, BATCH, policy="hybrid")
+    late = served("web", requests=4, latency_ns=60 * NS_PER_MS, late=4)
+    slowed = (sample("batch", 50_000), sample("batch", 90_000, company=(WEB.id,)))
+    for number in range(1, 20):
+        made.handle(ReadingsTaken(number * 20 * NS_PER_MS, (late,), slowed))
+    web = made.tracks[WEB.id]
+    before = (web.weight, web.strict_patience, web.lenient_patience)
+    hopes = made.interference.hopeful_odds(BATCH.id, WEB.id)
+    for _ in range(100):
+        tick(made, 19, reading("web"), reading("batch"))
+    assert (web.weight, web.strict_patience, web.lenient_patience) == before
+    assert made.interference.hopeful_odds(BATCH.id, WEB.id) == hopes
+    tick(made, 20, reading("web"), reading("batch"))
+    assert web.weight > before[0]
+    assert web.strict_patience < before[1]
+    assert made.interference.hopeful_odds(BATCH.id, WEB.id) < hopes
 
 
 def test_interference_is_learned_from_samples_in_company() -> None:

@@ -9,7 +9,7 @@ from dure.domain.tenant import AvailabilitySlo, Slo, Tenant, TenantClass, Throug
 from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.kernel.machine import KernelMachine
 from dure.kernel.policies.registry import POLICIES
-from tests.kernel.factories import TICK_NS, A, B, C, joined, reading, service, tick, working
+from tests.kernel.factories import TICK_NS, A, B, C, joined, reading, served, service, tick, working
 
 WEB = service("web", 20.0)
 SLOW_WEB = service("slow-web", 200.0)
@@ -48,6 +48,79 @@ def test_a_promised_latency_goes_before_everybody_in_every_squad(policy: str) ->
     assert all(squad.tenants[0] == WEB.id for squad in plan.squads)
 
 
+def patience_of(made: KernelMachine, tenant: TenantId) -> int:
+    (found,) = {
+        member.patience_ns
+        for squad in plan_of(made).squads
+        for member in squad.members
+        if member.tenant == tenant
+    }
+    return found
+
+
+def served_for(made: KernelMachine, ticks: range, *, late: int) -> None:
+    """Requests of which some are late, beside a job."""
+    latency_ns = (60 if late else 2) * NS_PER_MS
+    for number in ticks:
+        web = served("web", requests=10, latency_ns=latency_ns, late=late)
+        tick(made, number, web, working("a", 0.5))
+
+
+@pytest.mark.parametrize(("policy", "most"), [("slo", 0.2), ("hybrid", 1.0)])
+def test_while_all_is_well_patience_is_the_stated_part_of_the_target(
+    policy: str, most: float
+) -> None:
+    made = joined(WEB, Tenant(A), policy=policy)
+    served_for(made, range(1, 1000), late=0)
+    assert patience_of(made, WEB.id) == pytest.approx(most * 20 * NS_PER_MS, rel=0.01)
+
+
+@pytest.mark.parametrize("policy", ["slo", "hybrid"])
+def test_patience_shrinks_while_a_promise_fails_and_comes_back(policy: str) -> None:
+    made = joined(WEB, Tenant(A), policy=policy)
+    served_for(made, range(1, 500), late=0)
+    calm = patience_of(made, WEB.id)
+    served_for(made, range(500, 550), late=5)
+    failing = patience_of(made, WEB.id)
+    served_for(made, range(550, 3000), late=0)
+    assert failing < 0.2 * calm
+    assert patience_of(made, WEB.id) == pytest.approx(calm, rel=0.1)
+
+
+def test_slo_loses_patience_over_a_risk_that_hybrid_bears() -> None:
+    """Two of a hundred late is over the promise, and not yet three times what it allows."""
+    left = {}
+    for policy, full in (("slo", 0.2), ("hybrid", 1.0)):
+        made = joined(WEB, Tenant(A), policy=policy)
+        served_for(made, range(1, 1000), late=0)
+        for number in range(1000, 1100):
+            web = served("web", requests=50, latency_ns=2 * NS_PER_MS, late=1)
+            tick(made, number, web, working("a", 0.5))
+        left[policy] = patience_of(made, WEB.id) / (full * 20 * NS_PER_MS)
+    assert left["slo"] < 0.1
+    assert left["hybrid"] == pytest.approx(1.0, rel=0.01)
+
+
+def test_under_jct_patience_is_a_few_lengths_of_a_request() -> None:
+    made = joined(WEB, Tenant(A), policy="jct")
+    for number in range(1, 100):
+        web = working("web", 0.5, bursts=2, burst_gpu_ns=10 * NS_PER_MS)
+        tick(made, number, web, working("a", 0.5))
+    assert patience_of(made, WEB.id) == pytest.approx(20 * NS_PER_MS, rel=0.05)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_everybody_yields_to_a_service_once_its_patience_ends(
+    policy: str, side_by_side: bool
+) -> None:
+    made = settled(WEB, Tenant(A), Tenant(B), policy=policy, side_by_side=side_by_side)
+    for squad in plan_of(made).squads:
+        assert squad.tenants[0] == WEB.id
+        assert all(WEB.id in member.yields_to for member in squad.members[1:])
+    assert patience_of(made, A) == patience_of(made, B) == 0
+
+
 @pytest.mark.parametrize("policy", ["slo", "hybrid"])
 def test_among_promises_the_tighter_target_goes_first(policy: str) -> None:
     plan = plan_of(settled(SLOW_WEB, WEB, policy=policy))
@@ -72,6 +145,29 @@ def test_the_job_with_less_left_goes_first_under_jct() -> None:
     short = Tenant(B, expected_ns=60 * NS_PER_S)
     plan = plan_of(settled(long, short, policy="jct"))
     assert plan.squads[0].tenants == (B, A)
+
+
+def test_a_job_about_to_miss_its_deadline_goes_first_under_jct() -> None:
+    short = Tenant(A, expected_ns=1 * NS_PER_S)
+    late = Tenant(B, expected_ns=10 * NS_PER_S, deadline_ns=11 * NS_PER_S)
+    relaxed = Tenant(C, expected_ns=20 * NS_PER_S, deadline_ns=3600 * NS_PER_S)
+    plan = plan_of(settled(short, late, relaxed, policy="jct"))
+    assert plan.squads[0].tenants == (B, A, C)
+
+
+def test_a_job_goes_first_from_the_moment_its_deadline_is_in_danger() -> None:
+    short = Tenant(A, expected_ns=60 * NS_PER_S)
+    due = Tenant(B, expected_ns=100 * NS_PER_S, deadline_ns=120 * NS_PER_S)
+    made = joined(short, due, policy="jct", side_by_side=False)
+    assert plan_of(made).squads[0].tenants == (A, B)
+    made.handle(ReadingsTaken(10 * NS_PER_S, (working("a"), working("b", 0.01))))
+    assert plan_of(made).squads[0].tenants == (B, A)
+
+
+def test_requests_go_before_jobs_under_jct() -> None:
+    job = Tenant(A, expected_ns=NS_PER_MS, deadline_ns=NS_PER_S)
+    plan = plan_of(settled(job, Tenant(B), SLOW_WEB, policy="jct"))
+    assert plan.squads[0].tenants[0] == SLOW_WEB.id
 
 
 def test_the_order_of_jobs_follows_measured_progress() -> None:

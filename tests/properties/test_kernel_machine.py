@@ -134,6 +134,37 @@ def test_precedence_has_no_cycle(history: History) -> None:
 
 @EXAMPLES
 @given(histories())
+def test_a_member_is_confined_beside_others_only(history: History) -> None:
+    """Who keeps to a part of the device does so for named members; who does not has all of it."""
+    witness = Witness(history)
+    for event in history.events:
+        for plan in plans_of(witness.handle(event)):
+            for squad in plan.squads:
+                for member in squad.members:
+                    assert set(member.beside) <= set(squad.tenants) - {member.tenant}
+                    assert not set(member.beside) & set(member.yields_to)
+                    assert (member.sms.count < H200.sms) == bool(member.beside)
+
+
+@EXAMPLES
+@given(histories())
+def test_those_with_patience_come_first_and_the_protected_are_among_them(
+    history: History,
+) -> None:
+    witness = Witness(history)
+    for event in history.events:
+        witness.handle(event)
+        tracks = tuple(witness.machine.tracks.values())
+        appraisal = witness.machine.policy.appraise(tracks, event.now_ns)
+        patient = set(appraisal.patience)
+        assert set(appraisal.order) == set(appraisal.worth) == set(witness.machine.tracks)
+        assert set(appraisal.order[: len(patient)]) == patient
+        assert set(appraisal.protected) <= patient
+        assert all(math.isfinite(worth.value) for worth in appraisal.worth.values())
+
+
+@EXAMPLES
+@given(histories())
 def test_budgets_and_bounds_are_never_negative(history: History) -> None:
     witness = Witness(history)
     for event in history.events:
@@ -141,7 +172,8 @@ def test_budgets_and_bounds_are_never_negative(history: History) -> None:
             for squad in plan.squads:
                 assert squad.predicted_ns > 0
                 for member in squad.members:
-                    assert min(member.budget_ns, member.inflight_ns, member.linger_ns) >= 0
+                    bounds = (member.budget_ns, member.inflight_ns, member.linger_ns)
+                    assert min(*bounds, member.patience_ns) >= 0
 
 
 @EXAMPLES

@@ -81,8 +81,9 @@ class Attainment:
     def learn(self, now_ns: int, elapsed_ns: int, reading: TenantReading) -> None:
         """Take in one reading."""
         self._reported = reading.reported
-        self._short.add(elapsed_ns, reading)
-        self._long.add(elapsed_ns, reading)
+        if self.slo.latency is not None:
+            self._short.add(elapsed_ns, reading)
+            self._long.add(elapsed_ns, reading)
         if self.slo.throughput is not None and elapsed_ns > 0:
             keep = 0.5 ** (elapsed_ns / self.slo.throughput.window_ns)
             self._rate_bursts = self._rate_bursts * keep + reading.bursts

@@ -19,10 +19,24 @@ SHARES = (0.25, 0.5, 0.75)
 _SOLO_STEP = 0.2
 _MIX_STEP = 0.05
 _SPEED_STEP = 0.1
+_PRIOR_SPEED_STEP = 0.2
+"""How fast modelled speeds are taken up, beside measured ones."""
+_ALONE_OF_COMPANY = 0.7
+"""A kernel first met in company is taken to be this much shorter alone."""
 _FULL = 0.97
 """A set of at least this share counts as the whole device."""
 _BOOK_LIMIT = 4096
 """Signatures kept per tenant; beyond it the oldest go."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What follows from a kernel's launch shape alone."""
+
+    kernel_class: KernelClass
+    width_share: float
+    speeds: tuple[float, ...]
+    """Modelled speed at `SHARES`, by waves of blocks."""
 
 
 @dataclass(slots=True)
@@ -31,6 +45,7 @@ class _Entry:
     samples: int
     certain: bool
     """Measured alone on the whole device, not guessed from company."""
+    shape: _Shape
 
 
 @dataclass(slots=True)
@@ -55,16 +70,19 @@ class KernelBook:
         share = sample.sms / self.profile.sms
         if entry is None:
             self._make_room()
-            entry = _Entry(mean_ns * (1.0 if alone else 0.7), 0, alone and share >= _FULL)
+            solo_ns = mean_ns * (1.0 if alone else _ALONE_OF_COMPANY)
+            entry = _Entry(solo_ns, 0, alone and share >= _FULL, self._shape(sample, solo_ns))
             self._entries[sample.signature] = entry
         entry.samples += sample.launches
-        self._learn_shape(sample.signature, entry.solo_ns)
+        self._learn_shape(entry)
         if not alone:
             return sample.launches * entry.solo_ns / self.speed(share)
         if share >= _FULL:
             step = _SOLO_STEP if entry.certain else 1.0
             entry.solo_ns += step * (mean_ns - entry.solo_ns)
-            entry.certain = True
+            if not entry.certain:
+                entry.certain = True
+                entry.shape = self._shape(sample, entry.solo_ns)
         elif entry.certain:
             self._learn_speed(share, entry.solo_ns / max(mean_ns, 1.0))
         return None
@@ -98,21 +116,19 @@ class KernelBook:
             for signature, entry in self._entries.items()
         )
 
-    def _learn_shape(self, signature: KernelSignature, solo_ns: float) -> None:
-        """Move class mix, width and the prior of speed towards this kernel, by its duration."""
-        kernel_class = classify(signature, solo_ns, self.profile)
+    def _learn_shape(self, entry: _Entry) -> None:
+        """Move class mix, width and the prior of speed towards this kernel."""
         step = max(_MIX_STEP, 1.0 / (1.0 + self._seen))
         self._seen += 1
-        self.mix = tuple(  # type: ignore[assignment]
-            old + step * ((index == kernel_class) - old) for index, old in enumerate(self.mix)
-        )
-        width = signature.width_sms(self.profile) / self.profile.sms
-        self.width_share += step * (width - self.width_share)
-        self.kernel_ns += step * (solo_ns - self.kernel_ns)
-        whole = signature.waves(self.profile.sms)
-        for index, share in enumerate(SHARES):
-            modelled = whole / signature.waves(int(share * self.profile.sms))
-            self._speeds[index] += 0.2 * step * (modelled - self._speeds[index])
+        shape = entry.shape
+        keep = 1.0 - step
+        mix = [part * keep for part in self.mix]
+        mix[shape.kernel_class] += step
+        self.mix = (mix[0], mix[1], mix[2], mix[3])
+        self.width_share += step * (shape.width_share - self.width_share)
+        self.kernel_ns += step * (entry.solo_ns - self.kernel_ns)
+        for index, modelled in enumerate(shape.speeds):
+            self._speeds[index] += _PRIOR_SPEED_STEP * step * (modelled - self._speeds[index])
 
     def _learn_speed(self, share: float, speed: float) -> None:
         nearest = min(range(len(SHARES)), key=lambda index: abs(SHARES[index] - share))
@@ -121,6 +137,15 @@ class KernelBook:
             self._speeds[nearest] = min(1.0, max(0.02, known + _SPEED_STEP * (speed - known)))
         ordered = sorted(self._speeds)
         self._speeds[:] = ordered
+
+    def _shape(self, sample: KernelSample, solo_ns: float) -> _Shape:
+        signature, sms = sample.signature, self.profile.sms
+        whole = signature.waves(sms)
+        return _Shape(
+            classify(signature, solo_ns, self.profile),
+            signature.width_sms(self.profile) / sms,
+            tuple(whole / signature.waves(int(share * sms)) for share in SHARES),
+        )
 
     def _make_room(self) -> None:
         if len(self._entries) >= _BOOK_LIMIT:

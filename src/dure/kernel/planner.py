@@ -103,6 +103,11 @@ class _Draft:
         self._cycle_ns = self._cycle(planner.side_by_side)
         self._least_target_ns = self._least_target()
         self._most_inflight_ns = self._most_inflight()
+        self._company_of = {t: frozenset(company.members) for t, company in companies.items()}
+        self._divided = {t: c for t, c in companies.items() if c.member_sms is not None}
+        self._inflight_ns = {tenant: self._inflight(tenant) for tenant in tracks}
+        self._free_inflight_ns = UNBOUNDED if len(tracks) == 1 else _INFLIGHT_FREE_NS
+        self._linger_ns = {tenant: self._linger(tenant) for tenant in tracks}
 
     def squads(self, now_ns: int) -> tuple[Squad, ...]:
         """Rescues first, then the policy's own squad, then the shares kept from it."""
@@ -157,45 +162,45 @@ class _Draft:
     ) -> tuple[SquadMember, ...]:
         """Members in precedence; each is held for those before it whose company it is not in."""
         members = []
+        patience = self._appraisal.patience
         for rank, tenant in enumerate(order):
             before = order[:rank]
-            yields = tuple(other for other in before if self._yields(tenant, other))
-            sms, beside = self._place(tenant, before, first=rank == 0)
+            yields = tuple(
+                [o for o in before if o in patience or tenant not in self._company_of[o]]
+            )
+            sms, beside = self._place(tenant, before)
             members.append(
                 SquadMember(
                     tenant=tenant,
                     sms=sms,
                     beside=beside,
-                    budget_ns=(budgets or {}).get(tenant, UNBOUNDED),
-                    inflight_ns=self._inflight(tenant) if yields else self._free_inflight(order),
+                    budget_ns=budgets.get(tenant, UNBOUNDED) if budgets else UNBOUNDED,
+                    inflight_ns=self._inflight_ns[tenant] if yields else self._free_inflight_ns,
                     yields_to=yields,
-                    patience_ns=self._appraisal.patience.get(tenant, 0),
-                    linger_ns=self._linger(tenant),
+                    patience_ns=patience.get(tenant, 0),
+                    linger_ns=self._linger_ns[tenant],
                 )
             )
         return tuple(members)
 
-    def _yields(self, tenant: TenantId, other: TenantId) -> bool:
-        """Whether one is ever held for another that comes before it."""
-        return other in self._appraisal.patience or tenant not in self._companies[other].members
-
     def _place(
-        self, tenant: TenantId, before: tuple[TenantId, ...], *, first: bool
+        self, tenant: TenantId, before: tuple[TenantId, ...]
     ) -> tuple[SmSet, tuple[TenantId, ...]]:
         """A set of compute units, and beside whom: the smallest any company it is in gives it.
 
         The first in order may have made room for its own company.
         """
-        if first:
-            company = self._companies[tenant]
-            made_room = company.lead_sms is not None and company.lead_sms != self._everything
-            if made_room and company.lead_sms is not None:
-                return company.lead_sms, company.members
+        if not self._divided:
             return self._everything, ()
+        if not before:
+            company = self._divided.get(tenant)
+            if company is None or company.lead_sms is None or company.lead_sms == self._everything:
+                return self._everything, ()
+            return company.lead_sms, company.members
         sets = [
             (company.member_sms.count, other, company.member_sms)
-            for other, company in ((other, self._companies[other]) for other in before)
-            if tenant in company.members and company.member_sms is not None
+            for other, company in self._divided.items()
+            if other in before and tenant in company.members and company.member_sms is not None
         ]
         if not sets:
             return self._everything, ()
@@ -229,9 +234,6 @@ class _Draft:
         wanted = max(self._most_inflight_ns, bridging, kernel_ns)
         steps = -(-wanted // _ROUND_INFLIGHT_NS)
         return int(steps) * _ROUND_INFLIGHT_NS
-
-    def _free_inflight(self, order: tuple[TenantId, ...]) -> int:
-        return UNBOUNDED if len(order) == 1 else _INFLIGHT_FREE_NS
 
     def _linger(self, tenant: TenantId) -> int:
         """Bridge the gap between back-to-back requests of a tenant others are held for."""

@@ -30,7 +30,7 @@ _DIVISION_LOSS = 0.85
 there when the rest falls idle."""
 _GROWTH_STEPS = 3
 """Members the bounded search adds one by one; the set of everybody is tried besides."""
-_CLEARLY_BETTER = 1.1
+_CLEARLY_BETTER = 1.3
 """Holding somebody must promise this much over everybody running: holding is sure to cost."""
 _STICKY = 0.03
 """A new company must add this much more than the present one: predictions are noisy."""

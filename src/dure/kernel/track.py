@@ -21,7 +21,7 @@ _KERNEL_FADE = 0.995
 """Per tick: the longest kernel seen is forgotten over some ten seconds."""
 _BACKLOG_GAP_NS = 300_000
 """A gap between bursts shorter than this is a server taking its next request."""
-_FAILING = 3.0
+_FAILING = 8.0
 """Late share over the allowed one above which even a lenient policy reacts."""
 _PATIENCE_DOWN = 0.93
 _STRICT_UP = 1.003

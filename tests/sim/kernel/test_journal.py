@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,14 @@ from dure.domain.events import (
 from dure.domain.tenant import AvailabilitySlo, MemoryClaim, Slo, Tenant, ThroughputSlo
 from dure.domain.units import GIB, NS_PER_MS, NS_PER_S
 from dure.kernel.machine import KernelMachine, MachineSettings
+from dure.kernel.policies.registry import POLICIES
 from dure.kit.files import FileProblem
 from dure.sim.kernel.journal import open_journal, replay_journal
 from dure.sim.kernel.journal_codec import VERSION
+from dure.sim.kernel.modes import managed
+from dure.sim.kernel.run import Setting, machine_settings, run
 from tests.kernel.factories import H200, A, B, sample, served, service, working
+from tests.sim.kernel.worlds import endless, program, requests
 
 SETTINGS = MachineSettings(H200, "slo", (("tolerance", 0.1),), side_by_side=True)
 PROMISED = Slo(throughput=ThroughputSlo(0.1 + 0.2), availability=AvailabilitySlo(0.999))
@@ -76,6 +81,34 @@ def test_a_replay_gives_the_recorded_instructions(journal: Path) -> None:
     assert report.policy == "slo"
     assert report.events == len(EVENTS)
     assert report.instructions > len(EVENTS)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_a_recorded_run_of_every_policy_replays_the_same(
+    tmp_path: Path, policy: str, side_by_side: bool
+) -> None:
+    """Two seconds: long enough for both ways of sharing to have been on trial."""
+    promised = service("web", 8.0)
+    request = program(kernels=10, kernel_ns=40_000, units=132)
+    every_2ms = range(0, 2 * NS_PER_S, 2 * NS_PER_MS)
+    setting = Setting(
+        H200,
+        (
+            replace(requests(promised.id, request, every_2ms), tenant=promised),
+            endless(A, program(kernels=4, kernel_ns=500_000, units=132 * 4)),
+            endless(B, program(kernels=20, kernel_ns=30_000, units=40)),
+        ),
+        2 * NS_PER_S,
+    )
+    mode = managed(policy, side_by_side=side_by_side)
+    path = tmp_path / "journal.jsonl"
+    with open_journal(path, machine_settings(mode, setting)) as record:
+        run(mode, setting, record=record)
+    report = replay_journal(path)
+    assert report.identical, report.first_mismatch
+    assert report.events > 100
+    assert report.instructions > 5
 
 
 def test_every_line_is_json_with_the_settings_first(journal: Path) -> None:

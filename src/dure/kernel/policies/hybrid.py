@@ -28,6 +28,11 @@ def _goal_order(track: Track) -> tuple[float, float]:
     return (-track.weight, 0.5 * track.remaining()[0])
 
 
+def _calm(track: Track) -> float:
+    """Part of the patience that is left: Eq. 3's weight and plain failure take from it."""
+    return track.lenient_patience * track.tenant.weight / track.weight
+
+
 @dataclass(frozen=True, slots=True)
 class HybridPolicy:
     """Weighted goodput."""
@@ -37,13 +42,14 @@ class HybridPolicy:
     fairness: float = 0.1
     """Part of every tenant's weighted share that the objective may not touch: 0 is pure goodput,
     1 weighted fair sharing."""
-    patience: float = 1.0
-    """Part of a latency target for which a service may be busy before others make room; less
-    while it clearly fails."""
+    patience: float = 2.0
+    """Lengths of its latency target for which a service may be busy before others make room;
+    less as its weight grows, and while it clearly fails."""
     tolerance: float = 0.15
     """Slow-down that a passing kernel may cause to one in front of it."""
     starvation_s: float = 2.0
-    """Seconds a tenant with work may get nothing before it is let in regardless."""
+    """Seconds a tenant with work may get nothing before it is let in regardless; 0: no
+    bound."""
 
     def appraise(self, tracks: Sequence[Track], now_ns: int) -> Appraisal:
         """Worth by Eq. 2 with the weights of Eq. 3."""
@@ -61,8 +67,7 @@ class HybridPolicy:
             protected=tuple(track.id for track in protected),
             tolerance=self.tolerance if calm else 0.0,
             patience={
-                track.id: patience_ns(track, self.patience * track.lenient_patience)
-                for track in protected
+                track.id: patience_ns(track, self.patience * _calm(track)) for track in protected
             },
             trial=True,
             starvation_ns=int(self.starvation_s * NS_PER_S),

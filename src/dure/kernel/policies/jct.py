@@ -29,7 +29,8 @@ class JctPolicy:
     tolerance: float = 0.25
     """Slow-down of the first in line that a filler's kernel may cause."""
     starvation_s: float = 2.0
-    """Seconds a tenant with work may get nothing before it is let in regardless."""
+    """Seconds a tenant with work may get nothing before it is let in regardless; 0: no
+    bound."""
 
     def appraise(self, tracks: Sequence[Track], now_ns: int) -> Appraisal:
         """Order by predicted remaining time."""

@@ -64,7 +64,8 @@ class SloPolicy:
     tolerance: float = 0.05
     """Slow-down of a protected tenant that a passing kernel may cause while nobody is at risk."""
     starvation_s: float = 2.0
-    """Seconds a tenant with work may get nothing before it is let in regardless."""
+    """Seconds a tenant with work may get nothing before it is let in regardless; 0: no
+    bound."""
 
     def appraise(self, tracks: Sequence[Track], now_ns: int) -> Appraisal:
         """Protected tenants by urgency, the rest by weight."""
