@@ -92,12 +92,3 @@ def test_narrow_kernels_lose_little_on_part_of_the_device() -> None:
     assert narrow_book.speed(0.5) > 0.8
     assert wide_book.speed(0.5) < 0.7
     assert narrow_book.width_share < 0.2 < wide_book.width_share
-
-
-def test_the_main_class_is_the_one_most_launches_are_in() -> None:
-    book = KernelBook(H200)
-    for _ in range(40):
-        book.learn(sample("a", 50_000, signature=wide(1, memory_bound=True)))
-    book.learn(sample("a", 50_000, signature=narrow(2)))
-    assert book.main_class is KernelClass.MEMORY
-    assert sum(book.mix) == pytest.approx(1.0)

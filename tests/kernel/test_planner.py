@@ -31,14 +31,14 @@ def settled(*tenants: Tenant, policy: str, side_by_side: bool = False) -> Kernel
 def turn_ns(plan: Plan, tenant: TenantId) -> int:
     """Time of a cycle in which a tenant is before all others that were promised nothing."""
     return sum(
-        squad.predicted_ns
+        squad.duration_ns
         for squad in plan.squads
         if next(t for t in squad.tenants if t not in plan.protected) == tenant
     )
 
 
 def cycle_ns(plan: Plan) -> int:
-    return sum(squad.predicted_ns for squad in plan.squads)
+    return sum(squad.duration_ns for squad in plan.squads)
 
 
 @pytest.mark.parametrize("policy", ["slo", "hybrid"])
@@ -58,6 +58,11 @@ def patience_of(made: KernelMachine, tenant: TenantId) -> int:
     return found
 
 
+def full_patience_ns(policy: str) -> float:
+    """Of a target of 20 ms."""
+    return POLICIES[policy]().patience * 20 * NS_PER_MS
+
+
 def served_for(made: KernelMachine, ticks: range, *, late: int) -> None:
     """Requests of which some are late, beside a job."""
     latency_ns = (60 if late else 2) * NS_PER_MS
@@ -66,13 +71,11 @@ def served_for(made: KernelMachine, ticks: range, *, late: int) -> None:
         tick(made, number, web, working("a", 0.5))
 
 
-@pytest.mark.parametrize(("policy", "most"), [("slo", 0.2), ("hybrid", 1.0)])
-def test_while_all_is_well_patience_is_the_stated_part_of_the_target(
-    policy: str, most: float
-) -> None:
+@pytest.mark.parametrize("policy", ["slo", "hybrid"])
+def test_while_all_is_well_patience_is_the_stated_part_of_the_target(policy: str) -> None:
     made = joined(WEB, Tenant(A), policy=policy)
     served_for(made, range(1, 1000), late=0)
-    assert patience_of(made, WEB.id) == pytest.approx(most * 20 * NS_PER_MS, rel=0.01)
+    assert patience_of(made, WEB.id) == pytest.approx(full_patience_ns(policy), rel=0.01)
 
 
 @pytest.mark.parametrize("policy", ["slo", "hybrid"])
@@ -88,17 +91,17 @@ def test_patience_shrinks_while_a_promise_fails_and_comes_back(policy: str) -> N
 
 
 def test_slo_loses_patience_over_a_risk_that_hybrid_bears() -> None:
-    """Two of a hundred late is over the promise, and not yet three times what it allows."""
+    """Two of a hundred late is over the promise, and no clear failure yet."""
     left = {}
-    for policy, full in (("slo", 0.2), ("hybrid", 1.0)):
+    for policy in ("slo", "hybrid"):
         made = joined(WEB, Tenant(A), policy=policy)
         served_for(made, range(1, 1000), late=0)
         for number in range(1000, 1100):
             web = served("web", requests=50, latency_ns=2 * NS_PER_MS, late=1)
             tick(made, number, web, working("a", 0.5))
-        left[policy] = patience_of(made, WEB.id) / (full * 20 * NS_PER_MS)
+        left[policy] = patience_of(made, WEB.id) / full_patience_ns(policy)
     assert left["slo"] < 0.1
-    assert left["hybrid"] == pytest.approx(1.0, rel=0.01)
+    assert left["hybrid"] > 0.8
 
 
 def test_under_jct_patience_is_a_few_lengths_of_a_request() -> None:

@@ -5,8 +5,5 @@ from typing import NewType
 TenantId = NewType("TenantId", str)
 """A user of an accelerator: a program, a service, a team; unique on its host."""
 
-GpuId = NewType("GpuId", str)
-"""One physical accelerator, by the UUID its driver reports."""
-
 PlanEpoch = NewType("PlanEpoch", int)
 """Counts the plans a machine has published; a higher epoch replaces a lower one."""

@@ -2,8 +2,10 @@
 
 The plan is a value. The data plane carries it out launch by launch, without asking:
 
-- A squad is in force until every member with work has spent its budget; then the next one
-  in the cycle takes over. A squad none of whose members has work is passed over at once.
+- A squad is in force until its time is over, or until every member that has a budget in it
+  has spent it or has no work; without budgets, until nobody in it has work. Then the next one
+  in the cycle that has something to do takes over. Budgets count from the start of the cycle
+  or of the plan.
 - A member is held while a tenant it *yields to* has work and has had it for longer than that
   tenant's patience, except for kernels whose class the co-run matrix lets pass beside what that
   tenant is running.
@@ -16,6 +18,9 @@ from dataclasses import dataclass
 
 from dure.domain.ids import PlanEpoch, TenantId
 from dure.domain.kernel import KernelClass
+
+PAUSE_NS = 200_000
+"""A gap between bursts shorter than this is no pause: a server takes its next waiting request."""
 
 UNBOUNDED = 0
 """Budget or in-flight bound that does not bind."""
@@ -60,8 +65,8 @@ class Squad:
     """Tenants whose kernels run together, first the one it was formed around."""
 
     members: tuple[SquadMember, ...]
-    predicted_ns: int
-    """How long the squad is expected to be in force."""
+    duration_ns: int
+    """How long it may be in force before the next one in the cycle takes over."""
 
     @property
     def tenants(self) -> tuple[TenantId, ...]:

@@ -13,8 +13,6 @@ class SignalKind(Enum):
     THROUGHPUT_AT_RISK = "throughput-at-risk"
     AVAILABILITY_AT_RISK = "availability-at-risk"
     DEADLINE_AT_RISK = "deadline-at-risk"
-    PROGRESS_OFF = "progress-off"
-    """Measured progress departed from what was predicted."""
     MEMORY_LIMIT_SUGGESTED = "memory-limit-suggested"
 
 

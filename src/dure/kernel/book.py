@@ -150,8 +150,3 @@ class KernelBook:
     def _make_room(self) -> None:
         if len(self._entries) >= _BOOK_LIMIT:
             del self._entries[next(iter(self._entries))]
-
-    @property
-    def main_class(self) -> KernelClass:
-        """The class it spends most of its time in."""
-        return KernelClass(max(range(4), key=self.mix.__getitem__))

@@ -35,7 +35,7 @@ from dure.domain.readings import KernelSample, TenantReading
 from dure.domain.signals import Signal, SignalKind
 from dure.kernel.interference import Interference
 from dure.kernel.planner import Planner
-from dure.kernel.policies.base import Policy, Worth
+from dure.kernel.policies.base import Appraisal, Policy, Worth
 from dure.kernel.policies.registry import make_policy
 from dure.kernel.resources import Allotments, whole
 from dure.kernel.squads import SquadSearch
@@ -195,34 +195,36 @@ class KernelMachine:
         except InputError as error:
             return [RequestRefused(str(error))]
         if event.dry_run:
-            preview = self._make_plan(policy, self._search.copy())
+            preview, _ = self._make_plan(policy, self._search.anew(), Trial())
             same = preview.same_orders(self.plan)
             return [PreviewPlan(preview, "no change" if same else _difference(self.plan, preview))]
         before, self.policy = self.policy.name, policy
-        self._search = self._search.copy()
-        self._trial = Trial()
+        self._search = self._search.anew()
+        self._trial = Trial()  # its scores are on the old policy's scale
         return [PolicySwitched(before, policy.name), *self._replan()]
 
     # Planning
 
     def _replan(self) -> list[Instruction]:
         """Publish a plan if it differs from the one in force."""
-        plan = self._make_plan(self.policy, self._search)
+        plan, appraisal = self._make_plan(self.policy, self._search, self._trial)
+        self._worth = appraisal.worth
         if plan.same_orders(self.plan):
             return []
         self._epoch += 1
         self.plan = plan
         return [PublishPlan(plan)]
 
-    def _make_plan(self, policy: Policy, search: SquadSearch) -> Plan:
+    def _make_plan(
+        self, policy: Policy, search: SquadSearch, trial: Trial
+    ) -> tuple[Plan, Appraisal]:
         tracks = tuple(self.tracks.values())
         appraisal = policy.appraise(tracks, self._now_ns)
-        self._worth = appraisal.worth
-        if appraisal.trial and self._trial.free and self.settings.side_by_side:
+        if appraisal.trial and trial.free and self.settings.side_by_side:
             companies = search.everybody_free(self.tracks)
         else:
             companies = search.companies(self.tracks, appraisal, self._now_ns)
-        return self._planner.plan(
+        plan = self._planner.plan(
             tracks,
             appraisal,
             companies,
@@ -230,6 +232,7 @@ class KernelMachine:
             policy=policy.name,
             now_ns=self._now_ns,
         )
+        return plan, appraisal
 
     def _sms_of(self, tenant: TenantId) -> SmSet:
         """Where the plan in force confines a tenant in company."""
@@ -282,9 +285,13 @@ class KernelMachine:
         for squad in self.plan.squads if self.plan is not None else ():
             if set(squad.tenants) != set(self.tracks):
                 raise InvariantError(f"squad {squad.tenants} leaves out a tenant")
+            sets = {member.tenant: member.sms for member in squad.members}
             for member in squad.members:
                 if not 0 <= member.sms.first < member.sms.end <= accelerator.sms:
                     raise InvariantError(f"'{member.tenant}' was given {member.sms}")
+            first = squad.members[0]
+            if any(first.sms.overlap(sets[other]) for other in first.beside):
+                raise InvariantError(f"'{first.tenant}' was to have {first.sms} to itself")
 
     _handlers: ClassVar[dict[type, Callable[["KernelMachine", Any], list[Instruction]]]] = {
         TenantJoined: _joined,

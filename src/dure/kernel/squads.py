@@ -25,8 +25,8 @@ EXHAUSTIVE_TENANTS = 4
 """Up to this many tenants every set is tried; the bounded search beyond is measured against it."""
 SEARCH_EVERY_NS = 100 * NS_PER_MS
 """How old an answer may be: five ticks, in which learned odds move by a few per cent."""
-_DIVISION_LOSS = 0.85
-"""Speed lost on a part of the device beyond what its size costs: a kernel begun there stays
+_DIVIDED_SPEED = 0.85
+"""Speed kept on a part of the device beyond what its size costs: a kernel begun there stays
 there when the rest falls idle."""
 _GROWTH_STEPS = 3
 """Members the bounded search adds one by one; the set of everybody is tried besides."""
@@ -63,8 +63,8 @@ class SquadSearch:
     _searched: tuple[TenantId, ...] = ()
     _searched_ns: int | None = None
 
-    def copy(self) -> "SquadSearch":
-        """A search that answers the same and leaves this one's memory alone."""
+    def anew(self) -> "SquadSearch":
+        """A search that knows the last answer but will not rest on it."""
         return replace(self, _searched_ns=None)
 
     def companies(
@@ -157,7 +157,7 @@ class Evaluation:
         self._by_lead = 1.0 + (self._odds_on * on_member[:, None, :])[:, :, None, :]
         speeds = np.array([track.book.speeds(sizes[:2] / profile.sms) for track in tracks])
         self._lead_speed = speeds[:, 0, :].T[:, :, None]
-        divided = np.where(sizes[1] < profile.sms, _DIVISION_LOSS, 1.0)
+        divided = np.where(sizes[1] < profile.sms, _DIVIDED_SPEED, 1.0)
         self._member_speed = (speeds[:, 1, :].T * divided[:, None])[:, None, None, :]
         self.others = self._may_join[:, 0, :]
         self.free = self.scores(self._may_join, slice(0, 1))[0, :, 0]

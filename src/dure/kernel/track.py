@@ -6,8 +6,9 @@ from math import exp
 
 from dure.domain.accelerator import AcceleratorProfile
 from dure.domain.ids import TenantId
+from dure.domain.plan import PAUSE_NS
 from dure.domain.readings import TenantReading
-from dure.domain.tenant import Tenant
+from dure.domain.tenant import Tenant, TenantClass
 from dure.domain.units import MIB, NS_PER_MS, NS_PER_S
 from dure.kernel.attainment import Attainment
 from dure.kernel.book import KernelBook
@@ -17,10 +18,6 @@ _DEMAND_STEP = 0.05
 _PRESENT_DEMAND = 0.02
 _RUN_GAP_SHARE = 0.25
 """A tick with more idle time than this ends a run of work."""
-_KERNEL_FADE = 0.995
-"""Per tick: the longest kernel seen is forgotten over some ten seconds."""
-_BACKLOG_GAP_NS = 300_000
-"""A gap between bursts shorter than this is a server taking its next request."""
 _FAILING = 8.0
 """Late share over the allowed one above which even a lenient policy reacts."""
 _PATIENCE_DOWN = 0.93
@@ -78,16 +75,13 @@ class Track:
     _run_mean_ns: float = 0.0
     _runs_seen: int = 0
     _progress: tuple[float, float] | None = None
-    _progress_base_ns: float = 0.0
+    _progress_base: tuple[float, float] = (0.0, 0.0)
+    """Progress and device time when the present job was first heard of."""
     gap_ns: float = 0.0
     """Gap between back-to-back bursts, 0 while none was seen."""
-    longest_kernel_ns: float = 0.0
     hungry_since_ns: int | None = None
     """Since when it has had work and received nothing."""
-    memory_bytes: int = 0
     memory_peak_bytes: int = 0
-    held_share: float = 0.0
-    """Share of its busy time spent at the gate."""
     strict_patience: float = 0.25
     """Part of a policy's patience that is left, for policies that let no promise get near
     failing."""
@@ -134,26 +128,19 @@ class Track:
             self.demand += _DEMAND_STEP * (share - self.demand)
             load = min(1.0, reading.gpu_ns / elapsed_ns)
             self.load += _DEMAND_STEP * (load - self.load)
-            if reading.busy_ns > 0:
-                held = min(1.0, reading.gated_ns / reading.busy_ns)
-                self.held_share += _DEMAND_STEP * (held - self.held_share)
             self._learn_run(1.0 - share, reading)
         if reading.bursts > 0:
             mean = reading.burst_gpu_ns / reading.bursts
             step = max(_STEP, 1.0 / (1 + self._bursts_seen))
             self.burst_ns += step * (mean - self.burst_ns)
             self._bursts_seen += reading.bursts
-        if 0 < reading.gap_ns < _BACKLOG_GAP_NS:
+        if 0 < reading.gap_ns < PAUSE_NS:
             step = _STEP if self.gap_ns else 1.0
             self.gap_ns += step * (reading.gap_ns - self.gap_ns)
-        self.longest_kernel_ns = max(
-            self.longest_kernel_ns * _KERNEL_FADE, reading.longest_kernel_ns
-        )
         if reading.gpu_ns > 0 or not (reading.busy or reading.busy_ns):
             self.hungry_since_ns = None
         elif self.hungry_since_ns is None:
             self.hungry_since_ns = now_ns
-        self.memory_bytes = reading.memory_bytes
         self.memory_peak_bytes = max(self.memory_peak_bytes, reading.memory_peak_bytes)
         self.attainment.learn(now_ns, elapsed_ns, reading)
 
@@ -170,21 +157,20 @@ class Track:
         self.run_attained_ns = 0.0
 
     def report_progress(self, done: float, total: float) -> None:
-        """The tenant said how far its job is."""
+        """The tenant said how far its job is; less than before means it is another job."""
         if self._progress is None or done < self._progress[0] or total != self._progress[1]:
-            self._progress_base_ns = self.attained_ns
-            self._progress = (done, total)
-            return
+            self._progress_base = (done, self.attained_ns)
         self._progress = (done, total)
 
     def remaining(self) -> tuple[float, RemainingSource]:
         """Predicted device time to the end of its job, and what that rests on."""
         if self._progress is not None:
             done, total = self._progress
-            spent = self.attained_ns - self._progress_base_ns
-            if 0 < done < total and spent > 0:
-                return (total - done) * spent / done, RemainingSource.PROGRESS
-            return total * self.burst_ns, RemainingSource.PROGRESS
+            gained = done - self._progress_base[0]
+            spent = self.attained_ns - self._progress_base[1]
+            left = total - done if done < total else total
+            each = spent / gained if gained > 0 and spent > 0 else self.burst_ns
+            return left * each, RemainingSource.PROGRESS
         if self.tenant.expected_ns is not None:
             left = self.tenant.expected_ns - self.attained_ns
             return max(left, self.burst_ns), RemainingSource.EXPECTED
@@ -199,7 +185,7 @@ class Track:
     def deadline_at_risk(self, now_ns: int) -> bool:
         """Whether its job must run nearly undisturbed from now on to be done in time."""
         deadline = self.tenant.deadline_ns
-        if deadline is None:
+        if deadline is None or self.tenant.tenant_class is TenantClass.BEST_EFFORT:
             return False
         return self.remaining()[0] * _RESERVE_MARGIN >= deadline - now_ns
 

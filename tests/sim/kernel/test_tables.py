@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from dure.domain.ids import TenantId
-from dure.domain.tenant import LatencySlo, Slo, Tenant, ThroughputSlo
+from dure.domain.tenant import AvailabilitySlo, LatencySlo, Slo, Tenant, ThroughputSlo
 from dure.sim.kernel.compare import Comparison
 from dure.sim.kernel.export import comparison_data
 from dure.sim.kernel.load import ClosedLoop, KernelSpec, Program, TenantLoad
@@ -118,27 +118,37 @@ def loaded(slo: Slo) -> TenantLoad:
 
 
 def result(**changes: float | None) -> TenantResult:
+    """A result with these figures; promises not mentioned have none."""
     known = dict.fromkeys(TenantResult.__dataclass_fields__, 0.0)
-    fields = known | {"name": "a", "jobs": 1000, "unfinished": 0, "late_share": None} | changes
+    parts = dict.fromkeys(("late_share", "throughput_attainment", "availability_attainment"))
+    fields = known | {"name": "a", "jobs": 1000, "unfinished": 0} | parts | changes
     return TenantResult(**fields)  # type: ignore[arg-type]
 
 
+LATENCY = LatencySlo(1000)
+BOTH = Slo(latency=LatencySlo(1000, 95.0), throughput=ThroughputSlo(1.0))
+AVAILABLE = Slo(availability=AvailabilitySlo(0.9))
+
+
 @pytest.mark.parametrize(
-    ("slo", "late", "attained", "kept"),
+    ("slo", "measured", "kept"),
     [
-        (Slo(), None, None, None),
-        (Slo(latency=LatencySlo(1000)), 0.009, 0.991, True),
-        (Slo(latency=LatencySlo(1000)), 0.02, 0.98, False),
-        (Slo(latency=LatencySlo(1000, 95.0), throughput=ThroughputSlo(1.0)), 0.04, 0.96, True),
-        (Slo(latency=LatencySlo(1000, 95.0), throughput=ThroughputSlo(1.0)), 0.04, 0.5, False),
-        (Slo(throughput=ThroughputSlo(1.0)), None, 0.995, True),
-        (Slo(throughput=ThroughputSlo(1.0)), None, 0.9, False),
+        (Slo(), {"slo_attainment": None}, None),
+        (Slo(latency=LATENCY), {"late_share": 0.009}, True),
+        (Slo(latency=LATENCY), {"late_share": 0.02}, False),
+        (BOTH, {"late_share": 0.04, "throughput_attainment": 1.0}, True),
+        (BOTH, {"late_share": 0.06, "throughput_attainment": 1.0}, False),
+        (BOTH, {"late_share": 0.04, "throughput_attainment": 0.5}, False),
+        (Slo(throughput=ThroughputSlo(1.0)), {"throughput_attainment": 0.995}, True),
+        (Slo(throughput=ThroughputSlo(1.0)), {"throughput_attainment": 0.9}, False),
+        (AVAILABLE, {"availability_attainment": 0.9}, True),
+        (AVAILABLE, {"availability_attainment": 0.89}, False),
     ],
 )
 def test_a_promise_is_judged_by_its_own_terms(
-    slo: Slo, late: float | None, attained: float | None, kept: bool | None
+    slo: Slo, measured: dict[str, float | None], kept: bool | None
 ) -> None:
-    assert promise_kept(loaded(slo), result(late_share=late, slo_attainment=attained)) is kept
+    assert promise_kept(loaded(slo), result(**measured)) is kept
 
 
 def test_the_headline_is_the_promised_percentile() -> None:

@@ -41,7 +41,7 @@ class Scene:
     ) -> None:
         self._world = World(H200, Physics(), loads, Sharing(side_by_side=True, gated=True))
         self._world.record_spans(0, until_ns)
-        squad = Squad(members, predicted_ns=NS_PER_S)
+        squad = Squad(members, duration_ns=NS_PER_S)
         self._world.publish(Plan(PlanEpoch(1), "made", (squad,)))
         self._world.advance(until_ns)
 

@@ -1,7 +1,7 @@
 """What a policy is: a pure judgement over the tenants of the moment.
 
-A policy says who goes first, what each tenant's progress is worth, how fast a promise needs it
-to go, and which share of time nobody may take from it. Forming squads from that is the same for
+A policy says who goes first, what each tenant's progress is worth, how patient each service is,
+and which share of time nobody may take from it. Forming squads from that is the same for
 all policies, and what is known of tenants is kept outside them, so a switch loses nothing.
 """
 

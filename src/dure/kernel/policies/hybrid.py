@@ -16,8 +16,8 @@ from typing import ClassVar
 
 from dure.domain.tenant import Goal
 from dure.domain.units import NS_PER_S
-from dure.kernel.policies.base import Appraisal, Measure, Worth
-from dure.kernel.policies.slo import patience_ns, shares, urgency
+from dure.kernel.policies.base import Appraisal, Worth
+from dure.kernel.policies.slo import patience_ns, promised_worth, shares, urgency
 from dure.kernel.track import Track
 
 
@@ -57,7 +57,7 @@ class HybridPolicy:
         rest = [track for track in tracks if not track.promised(now_ns)]
         protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
         rest.sort(key=lambda track: (*_goal_order(track), track.id))
-        worth = {track.id: Worth(track.weight, Measure.PROMISE) for track in protected}
+        worth = {track.id: promised_worth(track) for track in protected}
         worth |= {track.id: Worth(track.weight) for track in rest}
         calm = not any(track.attainment.at_risk() for track in protected)
         return Appraisal(

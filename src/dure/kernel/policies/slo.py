@@ -46,6 +46,11 @@ def shares(tracks: Sequence[Track], fairness: float) -> dict[TenantId, float]:
     }
 
 
+def promised_worth(track: Track) -> Worth:
+    """A service counts by its requests on time, a job with a deadline by its speed."""
+    return Worth(track.weight, Measure.PROMISE if track.serves_requests else Measure.PROGRESS)
+
+
 def patience_ns(track: Track, part: float) -> int:
     """How long it may be busy before others make room: a part of its latency target."""
     latency = track.tenant.slo.latency
@@ -73,7 +78,7 @@ class SloPolicy:
         rest = [track for track in tracks if not track.promised(now_ns)]
         protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
         rest.sort(key=lambda t: (-t.reserved_share(), -t.tenant.weight, t.joined_ns, t.id))
-        worth = {track.id: Worth(track.weight, Measure.PROMISE) for track in protected}
+        worth = {track.id: promised_worth(track) for track in protected}
         worth |= {track.id: Worth(track.weight) for track in rest}
         calm = not any(track.attainment.at_risk() for track in protected)
         return Appraisal(

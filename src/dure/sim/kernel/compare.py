@@ -62,9 +62,8 @@ def compare(
             for number in range(len(scenario.modes))
         )
     tell("done", 1.0)
-    return Comparison(
-        scenario, tuple(alone), runs, (*scenario.notes, *_notes(scenario, tuple(alone)))
-    )
+    notes = (*scenario.notes, *_notes(scenario, tuple(alone)), *_previews(runs))
+    return Comparison(scenario, tuple(alone), runs, notes)
 
 
 def _run_mode(
@@ -87,6 +86,15 @@ def _run_mode(
         is_diverging(outcome, index, alone[index]) for index in range(len(setting.loads))
     )
     return ModeRun(summarise(outcome, alone), outcome, diverging)
+
+
+def _previews(runs: tuple[ModeRun, ...]) -> tuple[str, ...]:
+    """What the dry run before each switch of policy said."""
+    return tuple(
+        f"{run.result.mode} at {format_duration(at_ns)}: {reason}"
+        for run in runs
+        for at_ns, reason in run.outcome.previews
+    )
 
 
 def _journaled(scenario: Scenario) -> Mode:

@@ -19,6 +19,7 @@ _SOURCES = (
     "gate.py",
     "engine.py",
     "../../domain/latency.py",
+    "../../domain/plan.py",
 )
 """Modules whose functions or constants end up in compiled code; a test keeps this complete."""
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dure.domain.latency import BUCKET_COUNT, BUCKETS_PER_OCTAVE, FIRST_BUCKET_NS
+from dure.domain.plan import PAUSE_NS
 from dure.sim.kernel.compiled import compiled
 from dure.sim.kernel.gate import ask, launch_signature, rotate, wake_held
 from dure.sim.kernel.silicon import (
@@ -24,7 +25,6 @@ from dure.sim.kernel.state import (
     HOST_WAKING,
     NEVER,
     PASS,
-    PAUSE_NS,
     SPACE,
     STREAM_EMPTY,
     STREAM_GAP,
@@ -247,7 +247,6 @@ def _return(state: State, index: int) -> None:
         tenant.host = HOST_ISSUING
         tenant.host_at = device.now + tenant.think_ns + _host_ns(state, index)
         return
-    tenant.iterations_done += tenant.iteration
     done = state.done[device.done_count]
     done.tenant = index
     done.arrival = tenant.job_arrival
@@ -260,8 +259,6 @@ def _return(state: State, index: int) -> None:
         if 0 < tenant.target_ns < latency:
             tenant.r_late += 1
     if tenant.closed != 0 and tenant.think_ns > 0 and tenant.leaves > device.now:
-        tenant.host = HOST_RETURNING
-        tenant.host_at = NEVER
         _start_job(state, index, device.now + tenant.think_ns, tenant.closed_iterations)
         tenant.host_at = device.now + tenant.think_ns + _host_ns(state, index)
         return

@@ -45,8 +45,8 @@ def _mode(run: ModeRun) -> dict[str, Any]:
     data = {field.name: getattr(result, field.name) for field in fields(result)}
     data["policy"] = outcome.mode.policy
     data["switches"] = [
-        {"at_s": switch.at_ns / NS_PER_S, "policy": switch.policy}
-        for switch in outcome.mode.switches
+        {"at_s": switch.at_ns / NS_PER_S, "policy": switch.policy, "preview": preview}
+        for switch, (_, preview) in zip(outcome.mode.switches, outcome.previews, strict=False)
     ]
     data["tenants"] = [
         {

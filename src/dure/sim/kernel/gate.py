@@ -103,7 +103,6 @@ def _edge(state: State, squad: int) -> None:
     """A squad begins."""
     device = state.device[0]
     device.squad = squad
-    device.squad_since = device.now
     device.dormant = 0
     duration = state.durations[0, squad]
     device.squad_until = device.now + duration if duration > 0 else NEVER

@@ -1,6 +1,6 @@
 """What tenants run: kernels, the order they are launched in, and when work arrives."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,4 +123,3 @@ class TenantLoad:
     """It tells how far its current job is."""
     memory_bytes: int = 0
     """Device memory it allocates when it joins."""
-    tags: tuple[str, ...] = field(default=())

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dure.domain.accelerator import AcceleratorProfile
+from dure.domain.errors import InputError
 from dure.domain.events import (
     Event,
     PolicyRequested,
@@ -16,7 +17,13 @@ from dure.domain.events import (
     TenantJoined,
     TenantLeft,
 )
-from dure.domain.instructions import Instruction, PublishPlan, RaiseSignal
+from dure.domain.instructions import (
+    Instruction,
+    PreviewPlan,
+    PublishPlan,
+    RaiseSignal,
+    RequestRefused,
+)
 from dure.domain.plan import Plan
 from dure.domain.signals import Signal
 from dure.domain.units import NS_PER_MS, NS_PER_S
@@ -70,6 +77,8 @@ class Outcome:
     decisions_s: list[float]
     plans: list[tuple[int, Plan]]
     signals: list[tuple[int, Signal]]
+    previews: list[tuple[int, str]]
+    """What each switch of policy was said to change, by a dry run just before it."""
     prediction_error: float
     wall_s: float
 
@@ -88,6 +97,7 @@ class _Loop:
         self.decisions_s: list[float] = []
         self.plans: list[tuple[int, Plan]] = []
         self.signals: list[tuple[int, Signal]] = []
+        self.previews: list[tuple[int, str]] = []
         self._record = record
         self._setting = setting
         if mode.policy is not None:
@@ -101,7 +111,8 @@ class _Loop:
             if load.leaves_ns is not None:
                 yield TenantLeft(load.leaves_ns, load.tenant.id)
         for switch in mode.switches:
-            yield PolicyRequested(switch.at_ns, switch.policy, switch.parameters)
+            for dry_run in (True, False):
+                yield PolicyRequested(switch.at_ns, switch.policy, switch.parameters, dry_run)
 
     def next_change_ns(self) -> int:
         return self._changes[0].now_ns if self._changes else NEVER
@@ -142,6 +153,10 @@ class _Loop:
                 self.plans.append((self.world.now_ns, instruction.plan))
             elif isinstance(instruction, RaiseSignal):
                 self.signals.append((self.world.now_ns, instruction.signal))
+            elif isinstance(instruction, PreviewPlan):
+                self.previews.append((self.world.now_ns, instruction.reason))
+            elif isinstance(instruction, RequestRefused):
+                raise InputError(instruction.reason, "change the scenario")
 
 
 def machine_settings(mode: Mode, setting: Setting) -> MachineSettings:
@@ -196,6 +211,7 @@ def run(
         decisions_s=loop.decisions_s,
         plans=loop.plans,
         signals=loop.signals,
+        previews=loop.previews,
         prediction_error=machine.interference.error if machine else 0.0,
         wall_s=time.perf_counter() - started,
     )

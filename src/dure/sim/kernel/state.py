@@ -16,9 +16,6 @@ from dure.domain.latency import BUCKET_COUNT
 NEVER = 2**62
 """A time that does not come."""
 
-PAUSE_NS = 200_000
-"""A gap shorter than this between bursts is a server taking its next waiting request."""
-
 # How contexts reach the device.
 SPACE = 0
 """Kernels of all tenants side by side, as under MPS."""
@@ -26,7 +23,6 @@ TIME = 1
 """One tenant at a time, in slices, as without MPS."""
 
 # What a tenant's host thread is doing.
-HOST_ABSENT = 0
 HOST_WAITING = 1
 """For its next request to arrive."""
 HOST_ISSUING = 2
@@ -64,7 +60,6 @@ DEVICE = np.dtype(
         ("sharing", "i8"),
         ("gated", "i8"),
         ("sms", "f8"),
-        ("groups", "i8"),
         # time slicing
         ("context", "i8"),
         ("slice_end", "i8"),
@@ -72,7 +67,6 @@ DEVICE = np.dtype(
         # squads
         ("squad", "i8"),
         ("squads", "i8"),
-        ("squad_since", "i8"),
         ("squad_until", "i8"),
         ("dormant", "i8"),  # nobody had work at the last edge; the next to want some makes one
         ("plan_waiting", "i8"),
@@ -181,7 +175,6 @@ TENANT = np.dtype(
         ("r_longest_kernel_ns", "i8"),
         ("r_samples", "i8"),
         # totals for the report
-        ("iterations_done", "i8"),
         ("gpu_ns", "f8"),
         ("gated_ns", "f8"),
         ("longest_hold_ns", "i8"),
@@ -288,12 +281,10 @@ def blank_state(
         spans=np.zeros(SPAN_ROOM, SPAN),
     )
     device = state.device[0]
-    device["groups"] = groups
     device["sms"] = sms.sum()
     device["context"] = -1
     device["squad_until"] = NEVER
     device["slice_end"] = NEVER
-    device["span_until"] = 0
     state.tenants["host_at"] = NEVER
     state.tenants["stream_at"] = NEVER
     state.tenants["linger_at"] = NEVER

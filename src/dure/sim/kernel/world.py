@@ -88,7 +88,7 @@ class World:
         state.pending[:] = np.zeros_like(state.pending)
         state.durations[1, :] = 0
         for number, squad in enumerate(plan.squads):
-            state.durations[1, number] = squad.predicted_ns
+            state.durations[1, number] = squad.duration_ns
             for member in squad.members:
                 order = state.pending[number, self._index[member.tenant]]
                 order["member"] = 1
@@ -107,10 +107,6 @@ class World:
     def limit_launches(self, tenant: TenantId, launches: int) -> None:
         """Bound a tenant's outstanding launches by count, as plain gates do."""
         self._limits[tenant] = launches
-
-    def set_target(self, tenant: TenantId, target_ns: int) -> None:
-        """The latency above which the shim counts a burst as late."""
-        self.state.tenants[self._index[tenant]]["target_ns"] = target_ns
 
     def record_spans(self, from_ns: int, until_ns: int) -> None:
         """Keep every kernel that starts in this window, for the picture."""
@@ -314,7 +310,7 @@ class World:
         """The groups of compute units a set covers; the remainder goes with the last group."""
         if not self._fine:
             return 0, 1
-        groups = len(self.state.free) if hasattr(self, "state") else len(self._group_sms())
+        groups = len(self._group_sms())
         low = sms.first // self.profile.sm_granule
         high = groups if sms.end >= self.profile.sms else sms.end // self.profile.sm_granule
         return low, max(low + 1, high)

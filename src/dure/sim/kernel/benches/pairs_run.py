@@ -141,6 +141,7 @@ def _simulate(row: str, setting: Setting) -> Outcome:
         decisions_s=[],
         plans=[],
         signals=[],
+        previews=[],
         prediction_error=0.0,
         wall_s=0.0,
     )
