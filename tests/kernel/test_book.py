@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dure.domain.kernel import KernelClass, KernelSignature
+from dure.domain.kernel import KernelSignature
 from dure.kernel.book import KernelBook
 from tests.kernel.factories import H200, B, narrow, sample, wide
 

@@ -187,9 +187,6 @@ def sharing_badly(made: KernelMachine, ticks: range) -> None:
         )
 
 
-@pytest.mark.xfail(
-    reason="a dry run plans with the trial of the policy in force, a switch resets it"
-)
 def test_a_dry_run_foretells_the_switch_also_where_free_sharing_lost() -> None:
     made = joined(Tenant(A), Tenant(B, weight=2.0), policy="hybrid")
     sharing_badly(made, range(1, 250))
@@ -200,7 +197,6 @@ def test_a_dry_run_foretells_the_switch_also_where_free_sharing_lost() -> None:
     assert plan == preview.plan
 
 
-@pytest.mark.xfail(reason="a dry run leaves its own worths behind, by which the trial measures")
 def test_a_dry_run_does_not_change_what_tenants_count_for() -> None:
     """Its worth is measured by the policy in force, not by one that was only asked about."""
     asked = joined(Tenant(A), Tenant(B, weight=100.0), policy="hybrid")

@@ -24,7 +24,7 @@ def test_an_unknown_parameter_is_refused_with_the_known_ones(name: str) -> None:
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 def test_an_impossible_number_is_refused(value: float) -> None:
-    with pytest.raises(InputError, match="0 or more"):
+    with pytest.raises(InputError, match="between 0 and 1"):
         make_policy("hybrid", (("fairness", value),))
 
 

@@ -123,10 +123,10 @@ def test_a_newcomer_is_judged_at_once() -> None:
     assert set(search.companies(busy(A, B, C), judged(A, B, C), 1)[A].members) == {B, C}
 
 
-def test_what_a_copy_finds_leaves_the_search_alone() -> None:
+def test_what_a_search_begun_anew_finds_leaves_the_first_alone() -> None:
     search = SquadSearch(H200, certain((A, B), lambda one, other: 1.0))
     before = search.companies(busy(A, B), judged(A, B), 0)
-    search.copy().companies(busy(A), judged(A), 1)
+    search.anew().companies(busy(A), judged(A), 1)
     assert search.companies(busy(A, B), judged(A, B), 2) is before
 
 

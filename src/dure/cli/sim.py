@@ -89,6 +89,7 @@ def kernel(
         from dure.sim.kernel.with_goals import with_goals
 
         described = with_goals(described, read_goals(goals))
+    _refuse_clashes({"scenario": scenario, "--goals": goals, "--html": html, "--journal": journal})
     refuse_unwritable(html, "--html")
     announce_compilation()
     with progress_bar() as tell:
@@ -106,6 +107,19 @@ def kernel(
     from dure.sim.kernel.tables import WIDTH, comparison_tables
 
     output_console(WIDTH).print(comparison_tables(comparison))
+
+
+def _refuse_clashes(files: dict[str, Path | None]) -> None:
+    """No file may be named twice: an output would overwrite an input or another output."""
+    seen: dict[Path, str] = {}
+    for name, path in files.items():
+        if path is None:
+            continue
+        known = seen.setdefault(path.resolve(), name)
+        if known != name:
+            raise InputError(
+                f"{path} is named twice, as {known} too", "name another file", field=name
+            )
 
 
 def _replay(path: Path, *, as_json: bool) -> None:

@@ -40,6 +40,8 @@ def tenant_words(tenant: Tenant, policy: str, joined_ns: int) -> Iterator[str]:
     name = tenant.id
     if tenant.slo:
         rank = _RANKS.get(tenant.tenant_class, "not kept, since it takes what is left")
+        if policy == "hybrid" and tenant.protected:
+            rank = "weighed against everybody's progress: choose 'keep promises' if it must hold"
         yield f"{name} was promised {promises_words(tenant.slo)}; this is {rank}."
     if tenant.floor_share > 0.0:
         yield (
@@ -50,9 +52,9 @@ def tenant_words(tenant: Tenant, policy: str, joined_ns: int) -> Iterator[str]:
         due = span_words(tenant.deadline_ns - joined_ns)
         if policy == "jct":
             yield (
-                f"{name} is due {due} after it joins; 'jct' goes by remaining time and only "
-                "signals a deadline at risk: choose 'keep promises' if it matters more than the "
-                "mean completion time."
+                f"{name} is due {due} after it joins; once it could only just make it, it goes "
+                "before other jobs: choose 'keep promises' if it matters more than the mean "
+                "completion time."
             )
         else:
             yield (

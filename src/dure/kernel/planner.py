@@ -112,6 +112,8 @@ class _Draft:
     def squads(self, now_ns: int) -> tuple[Squad, ...]:
         """Rescues first, then the policy's own squad, then the shares kept from it."""
         order = self._appraisal.order
+        if not order:
+            return ()
         floors = self._floors()
         main_share = 1.0 - sum(floors.values())
         squads = [self._rescue(tenant) for tenant in order if self._starving(tenant, now_ns)]

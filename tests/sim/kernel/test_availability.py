@@ -37,7 +37,6 @@ def test_seconds_in_which_the_floor_was_received_count() -> None:
     assert attained("time-slice", loads) == 1.0
 
 
-@pytest.mark.xfail(reason="device time is the shim's prediction, learned in company: up to 3 times")
 @pytest.mark.parametrize("mode", ["time-slice", "mps"])
 def test_seconds_in_which_the_floor_was_missed_do_not_count(mode: str) -> None:
     loads = (promised(endless(A, WORK), 0.6), endless(B, WORK), endless(C, WORK))
@@ -54,6 +53,5 @@ def test_seconds_without_work_do_not_count() -> None:
     assert attained("time-slice", (promised(requests(A, long, [2 * NS_PER_S]), 0.9),)) == 1.0
 
 
-@pytest.mark.xfail(reason="device time of kernels never timed is counted as 50 us each")
 def test_who_had_the_device_to_itself_was_available() -> None:
     assert attained("time-slice", (promised(requests(A, WORK, [2 * NS_PER_S]), 0.9),)) == 1.0

@@ -2,8 +2,6 @@
 
 from itertools import pairwise
 
-import pytest
-
 from dure.domain.ids import TenantId
 from dure.domain.plan import SmSet, SquadMember
 from dure.domain.units import NS_PER_MS, NS_PER_US
@@ -67,7 +65,6 @@ def test_the_first_kernel_after_the_lead_has_the_whole_device() -> None:
     assert first == H200.sms
 
 
-@pytest.mark.xfail(reason="the device is not looked at when a neighbour's work ends on its host")
 def test_a_kernel_under_way_takes_up_freed_units_at_once() -> None:
     seen = scene(long=True)
     (done,) = seen.finishes(LEAD)

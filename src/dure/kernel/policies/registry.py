@@ -16,6 +16,9 @@ POLICIES: dict[str, type[JctPolicy] | type[SloPolicy] | type[HybridPolicy]] = {
     "hybrid": HybridPolicy,
 }
 
+_MOST = {"patience": 1_000.0, "starvation_s": 86_400.0}
+"""Largest values of parameters that are not shares."""
+
 
 def make_policy(name: str, parameters: PolicyParameters = ()) -> Policy:
     """A policy by name; raises `InputError` for unknown names and impossible numbers."""
@@ -28,8 +31,10 @@ def make_policy(name: str, parameters: PolicyParameters = ()) -> Policy:
             raise InputError(
                 f"policy '{name}' has no parameter '{key}'", f"use {', '.join(sorted(known))}"
             )
-        if not math.isfinite(value) or value < 0:
+        most = _MOST.get(key, 1.0)
+        if not math.isfinite(value) or not 0 <= value <= most:
             raise InputError(
-                f"parameter '{key}' of policy '{name}' is {value}", "use a number of 0 or more"
+                f"parameter '{key}' of policy '{name}' is {value:g}",
+                f"use a number between 0 and {most:g}",
             )
     return kind(**dict(parameters))

@@ -6,6 +6,7 @@ check looks at one file at a time and would miss a change in a function called f
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
@@ -32,10 +33,22 @@ def _cache_folder() -> Path:
     digest = hashlib.sha256(numba.__version__.encode())
     for name in _SOURCES:
         digest.update((Path(__file__).parent / name).read_bytes())
-    root = os.environ.get("NUMBA_CACHE_DIR") or (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dure"
+    name = f"simulator-{digest.hexdigest()[:16]}"
+    wanted = Path(os.environ.get("NUMBA_CACHE_DIR") or _user_cache() / "dure") / name
+    return (
+        wanted if _can_write(wanted) else Path(tempfile.gettempdir()) / f"dure-{os.getuid()}" / name
     )
-    return Path(root) / f"simulator-{digest.hexdigest()[:16]}"
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~").expanduser() / ".cache")
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether files can be made in a folder, or in the first parent of it that exists."""
+    while not folder.exists() and folder.parent != folder:
+        folder = folder.parent
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 CACHE_FOLDER = _cache_folder()

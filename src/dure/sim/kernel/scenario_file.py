@@ -33,7 +33,7 @@ class GpuPart(Document):
 
     name: str
     memory: Size | None = None
-    sms: Count | None = None
+    sms: Annotated[Count, Field(le=4096)] | None = None
     bandwidth: Size | None = None
     """Per second."""
 
@@ -181,7 +181,7 @@ class TenantPart(Document):
         closed=ClosedPart()
     )
     slo: SloPart = SloPart()
-    weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    weight: Annotated[float, Field(ge=1e-3, le=1e6)] = 1.0
     tenant_class: Annotated[str, choice(*(kind.value for kind in TenantClass))] = Field(
         default=TenantClass.STANDARD.value, alias="class"
     )
