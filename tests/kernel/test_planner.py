@@ -259,6 +259,19 @@ def test_a_deadline_about_to_be_missed_is_protected() -> None:
     assert plan_of(settled(job, relaxed, policy="slo")).protected == (A,)
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_deadline_of_a_best_effort_tenant_moves_nobody(policy: str) -> None:
+    job = Tenant(
+        B,
+        tenant_class=TenantClass.BEST_EFFORT,
+        expected_ns=10 * NS_PER_S,
+        deadline_ns=11 * NS_PER_S,
+    )
+    plan = plan_of(settled(Tenant(A, expected_ns=NS_PER_S, weight=2.0), job, policy=policy))
+    assert plan.protected == ()
+    assert plan.squads[0].tenants == (A, B)
+
+
 def test_the_gap_between_requests_is_bridged_for_the_protected_only() -> None:
     made = joined(WEB, Tenant(A), policy="slo", side_by_side=False)
     for number in range(1, 20):

@@ -6,48 +6,65 @@ from pathlib import Path
 import dure
 from dure.sim.kernel import compiled, engine
 
-ROOT = Path(dure.__file__).parent
+ROOT = Path(dure.__file__).parent.resolve()
+LOOP = Path(engine.__file__).resolve()
 
 
-def imported(source: Path) -> set[Path]:
-    """Modules of this project that a module imports, by their files."""
-    found = set()
-    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
-        names: list[str] = []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        for name in names:
-            if name.startswith("dure."):
-                path = ROOT.joinpath(*name.split(".")[1:]).with_suffix(".py")
-                if path.is_file():
-                    found.add(path)
+class Module:
+    """What a module of this project defines and what it takes from others."""
+
+    def __init__(self, path: Path) -> None:
+        self.imports: dict[str, tuple[Path, str]] = {}
+        self._uses: dict[str, set[str]] = {}
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom):
+                self._note_imports(node)
+                continue
+            used = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            defined = {getattr(node, "name", "")} | {
+                part.id
+                for part in ast.walk(node)
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+            }
+            for name in defined:
+                self._uses[name] = used
+
+    def needs(self, name: str) -> set[str]:
+        """Every name that the definition of a name rests on, itself included."""
+        found: set[str] = set()
+        open_ = {name}
+        while open_:
+            found |= open_
+            open_ = {used for one in open_ for used in self._uses.get(one, ())} - found
+        return found
+
+    def _note_imports(self, node: ast.ImportFrom) -> None:
+        if node.module and node.module.startswith("dure."):
+            path = ROOT.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
+            assert path.is_file(), f"{node.module} is not a module"
+            self.imports |= {alias.name: (path, alias.name) for alias in node.names}
+
+
+def sources(path: Path, names: set[str] | None = None) -> set[Path]:
+    """A module with all that these names of it, or every import of it, come from."""
+    module = Module(path)
+    needed = set(module.imports) if names is None else {n for x in names for n in module.needs(x)}
+    found = {path}
+    for name in needed & set(module.imports):
+        source, original = module.imports[name]
+        inside = source.parent == LOOP.parent
+        if source != path:
+            found |= sources(source, None if inside else {original})
     return found
 
 
-def reachable(source: Path) -> set[Path]:
-    """A module with all it imports, directly or not."""
-    seen: set[Path] = set()
-    open_ = {source}
-    while open_:
-        seen |= open_
-        open_ = {path for module in open_ for path in imported(module)} - seen
-    return seen
-
-
 def test_every_source_of_compiled_code_is_part_of_the_digest() -> None:
-    folder = Path(compiled.__file__).parent
-    listed = {(folder / name).resolve() for name in compiled._SOURCES}
-    assert listed == reachable(Path(engine.__file__).resolve())
+    listed = {(LOOP.parent / name).resolve() for name in compiled._SOURCES}
+    assert listed == sources(LOOP)
 
 
 def test_nothing_is_compiled_outside_of_what_the_loop_imports() -> None:
     """A module with compiled functions of its own would need a place in the list."""
-    own = {
-        path.resolve()
-        for path in ROOT.rglob("*.py")
-        if "@compiled\n" in path.read_text(encoding="utf-8")
-    }
+    own = {path for path in ROOT.rglob("*.py") if "@compiled\n" in path.read_text(encoding="utf-8")}
     assert own
-    assert own <= reachable(Path(engine.__file__).resolve())
+    assert own <= sources(LOOP)

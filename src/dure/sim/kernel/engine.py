@@ -234,6 +234,7 @@ def _end_burst(state: State, index: int) -> None:
     else:
         tenant.wants = 0
         device.recheck = 1
+        device.regroup = 1
 
 
 @compiled
@@ -329,6 +330,7 @@ def _happen(state: State, kind: int, who: int) -> bool:
         state.tenants[who].linger_at = NEVER
         state.tenants[who].wants = 0
         device.recheck = 1
+        device.regroup = 1
     elif kind == SQUAD_EVENT:
         rotate(state)
     return kind == SLICE_EVENT
@@ -344,7 +346,11 @@ def step(state: State, until: int) -> bool:
         device.now = max(device.now, when)
         if kind == NOTHING:
             return True
-        if _happen(state, kind, who):
+        changed = _happen(state, kind, who)
+        if device.regroup != 0:
+            device.regroup = 0
+            changed = changed or (device.gated != 0 and device.sharing == SPACE)
+        if changed:
             dispatch(state)
         if device.recheck != 0:
             device.recheck = 0

@@ -245,10 +245,10 @@ def _availability_attainment(load: TenantLoad, outcome: Outcome, index: int) -> 
     promise = load.tenant.slo.availability
     if promise is None:
         return None
-    gpu_ns, busy_ns = np.diff(outcome.windows[:, index, :2], axis=0).T
+    served_ns, busy_ns = np.diff(outcome.windows[:, index, :2], axis=0).T
     holds_ns = outcome.windows[1:, index, 2]
     asked = busy_ns > 0.0
-    served = gpu_ns >= promise.floor_share * np.minimum(busy_ns, WINDOW_NS)
+    served = served_ns >= promise.floor_share * np.minimum(busy_ns, WINDOW_NS)
     good = served & (holds_ns <= promise.max_hold_ns)
     return float(good[asked].mean()) if asked.any() else 1.0
 

@@ -73,7 +73,8 @@ class Outcome:
     tenants: NDArray[np.void]
     device: NDArray[np.void]
     windows: NDArray[np.float64]
-    """By one-second window and tenant: device time and busy time so far, longest hold in it."""
+    """By one-second window and tenant: work done (as time alone) and busy time so far, longest
+    hold in the window."""
     decisions_s: list[float]
     plans: list[tuple[int, Plan]]
     signals: list[tuple[int, Signal]]

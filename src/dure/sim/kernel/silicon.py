@@ -386,6 +386,8 @@ def finish_kernel(state: State, index: int) -> None:
         _note_span(state, index)
     tenant.used_sms = 0.0
     device.kernels_done += 1
+    done = state.kernels[tenant.kernel]
+    tenant.solo_ns += done.wave_ns * max(1.0, np.ceil(done.units / device.sms - _LITTLE))
     tenant.queued -= 1
     tenant.position += 1
     unit_over = tenant.graph == 0 or tenant.position == tenant.sequence_length

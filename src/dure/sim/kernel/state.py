@@ -86,6 +86,7 @@ DEVICE = np.dtype(
         ("kernels_done", "i8"),
         ("edges", "i8"),
         ("busy_ns", "f8"),
+        ("solo_ns", "f8"),  # what its finished kernels take alone on the whole device
         ("used_sm_ns", "f8"),
         ("bubble_sm_ns", "f8"),
         ("protected_sm_ns", "f8"),
@@ -97,6 +98,7 @@ DEVICE = np.dtype(
         ("span_from", "i8"),
         ("span_until", "i8"),
         ("recheck", "i8"),
+        ("regroup", "i8"),  # somebody's work ended: sets of compute units may widen
     ]
 )
 
@@ -180,6 +182,7 @@ TENANT = np.dtype(
         ("longest_hold_ns", "i8"),
         ("window_hold_ns", "i8"),  # since the last look at it
         ("busy_ns", "f8"),
+        ("solo_ns", "f8"),  # what its finished kernels take alone on the whole device
     ]
 )
 

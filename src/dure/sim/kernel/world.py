@@ -114,12 +114,12 @@ class World:
         self.state.device[0]["span_until"] = until_ns
 
     def look(self) -> NDArray[np.float64]:
-        """By tenant: device time and busy time so far, longest hold since the last look."""
+        """By tenant: work done (as time alone), busy time, longest hold since the last look."""
         tenants = self.state.tenants
         ongoing = np.where(tenants["held_since"] >= 0, self.now_ns - tenants["held_since"], 0)
         holds = np.maximum(tenants["window_hold_ns"], ongoing)
         tenants["window_hold_ns"] = 0
-        return np.stack([tenants["gpu_ns"], tenants["busy_ns"], holds], axis=1).astype(float)
+        return np.stack([tenants["solo_ns"], tenants["busy_ns"], holds], axis=1).astype(float)
 
     def job_progress(self, index: int) -> tuple[int, int]:
         """Iterations done and in all of the tenant's current job."""
