@@ -17,18 +17,6 @@ app = typer.Typer(
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
-_MEANINGS = {
-    "fairness": (
-        "Part of every tenant's weighted share that the objective may not touch: "
-        "0 is pure goodput, 1 weighted fair sharing."
-    ),
-    "starvation_s": (
-        "Longest time in seconds that a tenant with work may get nothing before it is let in "
-        "regardless; 0 sets no bound."
-    ),
-}
-"""Of parameters that several policies share; a sentence under the policy's own field wins."""
-
 
 @app.command("apply")
 def apply(
@@ -80,7 +68,7 @@ def describe_policies() -> list[dict[str, Any]]:
 
     found = []
     for name, kind in POLICIES.items():
-        docs = _MEANINGS | attribute_docs(kind)
+        docs = attribute_docs(kind)
         module = inspect.getmodule(kind)
         purpose = (inspect.getdoc(module) or "").partition("\n\n")[0]
         found.append(

@@ -341,7 +341,7 @@ def _refuse_objective(goals: Goals, wishes: _Wishes) -> None:
         raise _refusal(
             goals,
             "objective",
-            f"finishing jobs soon holds nothing back for the latency of {joined(held)}",
+            f"finishing jobs soon keeps no latency promise, and one was made to {joined(held)}",
             "use 'keep promises' or 'most useful work', or leave the objective out",
         )
     if wishes.working:

@@ -26,8 +26,8 @@ EXHAUSTIVE_TENANTS = 4
 SEARCH_EVERY_NS = 100 * NS_PER_MS
 """How old an answer may be: five ticks, in which learned odds move by a few per cent."""
 _DIVIDED_SPEED = 0.85
-"""Speed kept on a part of the device beyond what its size costs: a kernel begun there stays
-there when the rest falls idle."""
+"""Speed kept on a part of the device beyond what its size costs: the last blocks of a kernel
+begun there stay there when the rest falls idle."""
 _GROWTH_STEPS = 3
 """Members the bounded search adds one by one; the set of everybody is tried besides."""
 _CLEARLY_BETTER = 1.3

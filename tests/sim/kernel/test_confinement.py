@@ -1,6 +1,5 @@
 """A member keeps to its own compute units beside those it was confined for, and only then."""
 
-
 from dure.domain.ids import TenantId
 from dure.domain.plan import SmSet, SquadMember
 from dure.domain.units import NS_PER_MS, NS_PER_US

@@ -86,7 +86,6 @@ DEVICE = np.dtype(
         ("kernels_done", "i8"),
         ("edges", "i8"),
         ("busy_ns", "f8"),
-        ("solo_ns", "f8"),  # what its finished kernels take alone on the whole device
         ("used_sm_ns", "f8"),
         ("bubble_sm_ns", "f8"),
         ("protected_sm_ns", "f8"),
