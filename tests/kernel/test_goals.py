@@ -190,7 +190,11 @@ def test_a_tenants_own_goal_wins_over_what_its_promise_suggests() -> None:
             "low importance",
         ),
         (Goals((FLOORED,), Objective.PROMISES), "objective", "none is stated"),
-        (Goals((PROMISED,), Objective.FINISH), "objective", "latency of a"),
+        (
+            Goals((PROMISED,), Objective.FINISH),
+            "objective",
+            "no latency promise, and one was made to a",
+        ),
         (Goals((WORKING,), Objective.FINISH), "objective", "goal of c"),
         (Goals((PROMISED,), Objective.PROMISES, fairness=0.3), "fairness", "has no fairness"),
         (Goals((DUE,), Objective.FINISH, fairness=0.3), "fairness", "has no fairness"),

@@ -73,6 +73,8 @@ class KernelMachine:
     _read_ns: int | None = None
     _trial: Trial = field(default_factory=Trial)
     _worth: dict[TenantId, Worth] = field(default_factory=dict)
+    _sets: dict[TenantId, SmSet] = field(default_factory=dict)
+    _everything: SmSet = field(init=False)
     _alarms: set[tuple[TenantId, SignalKind]] = field(default_factory=set)
     _advised_bytes: dict[TenantId, int] = field(default_factory=dict)
 
@@ -80,6 +82,7 @@ class KernelMachine:
         settings = self.settings
         self.policy = make_policy(settings.policy, settings.parameters)
         self._allotments = Allotments(settings.accelerator)
+        self._everything = whole(settings.accelerator)
         self._search = SquadSearch(settings.accelerator, self.interference, settings.side_by_side)
         self._planner = Planner(settings.accelerator, self.interference, settings.side_by_side)
 
@@ -171,7 +174,7 @@ class KernelMachine:
         for (tenant, sms, others), (took, alone) in sums.items():
             own = self._sms_of(tenant)
             if own.count != sms:
-                own = whole(self.settings.accelerator)
+                own = self._everything
             width = self.tracks[tenant].book.width_share * self.settings.accelerator.sms
             company = tuple(
                 (other, self.interference.contest(own, width, self._sms_of(other)))
@@ -213,6 +216,7 @@ class KernelMachine:
             return []
         self._epoch += 1
         self.plan = plan
+        self._sets = {m.tenant: m.sms for squad in reversed(plan.squads) for m in squad.members}
         return [PublishPlan(plan)]
 
     def _make_plan(
@@ -236,12 +240,7 @@ class KernelMachine:
 
     def _sms_of(self, tenant: TenantId) -> SmSet:
         """Where the plan in force confines a tenant in company."""
-        if self.plan is not None:
-            for squad in self.plan.squads:
-                for member in squad.members:
-                    if member.tenant == tenant:
-                        return member.sms
-        return whole(self.settings.accelerator)
+        return self._sets.get(tenant, self._everything)
 
     # Noticing
 
@@ -249,11 +248,11 @@ class KernelMachine:
         """Raise what is new; what goes on is not repeated."""
         raised: list[Instruction] = []
         for track in self.tracks.values():
-            for signal, active in _observations(track, self._now_ns):
-                key = (track.id, signal.kind)
+            for kind, active in _dangers(track, self._now_ns):
+                key = (track.id, kind)
                 if active and key not in self._alarms:
                     self._alarms.add(key)
-                    raised.append(RaiseSignal(signal))
+                    raised.append(RaiseSignal(_signal(kind, track, self._now_ns)))
                 elif not active:
                     self._alarms.discard(key)
             raised += self._advise_memory(track)
@@ -303,34 +302,34 @@ class KernelMachine:
     }
 
 
-def _observations(track: Track, now_ns: int) -> tuple[tuple[Signal, bool], ...]:
-    """What there is to notice about a tenant, and whether it is so now."""
+def _dangers(track: Track, now_ns: int) -> list[tuple[SignalKind, bool]]:
+    """What a tenant was promised, and whether it is in danger now."""
     attainment, slo = track.attainment, track.tenant.slo
     found = []
     if slo.latency is not None:
-        signal = Signal(
-            SignalKind.LATENCY_AT_RISK,
-            track.id,
-            attainment.latency_ns(),
-            float(slo.latency.target_ns),
-        )
-        found.append((signal, attainment.latency_at_risk()))
+        found.append((SignalKind.LATENCY_AT_RISK, attainment.latency_at_risk()))
     if slo.throughput is not None:
-        signal = Signal(SignalKind.THROUGHPUT_AT_RISK, track.id, attainment.throughput_share(), 1.0)
-        found.append((signal, attainment.throughput_at_risk()))
+        found.append((SignalKind.THROUGHPUT_AT_RISK, attainment.throughput_at_risk()))
     if slo.availability is not None:
-        signal = Signal(
-            SignalKind.AVAILABILITY_AT_RISK,
-            track.id,
-            attainment.availability(),
-            slo.availability.share,
-        )
-        found.append((signal, attainment.availability_at_risk()))
+        found.append((SignalKind.AVAILABILITY_AT_RISK, attainment.availability_at_risk()))
     if track.tenant.deadline_ns is not None:
-        left = float(track.tenant.deadline_ns - now_ns)
-        signal = Signal(SignalKind.DEADLINE_AT_RISK, track.id, track.remaining()[0], left)
-        found.append((signal, track.deadline_at_risk(now_ns)))
-    return tuple(found)
+        found.append((SignalKind.DEADLINE_AT_RISK, track.deadline_at_risk(now_ns)))
+    return found
+
+
+def _signal(kind: SignalKind, track: Track, now_ns: int) -> Signal:
+    """A danger with the figures behind it."""
+    attainment, tenant = track.attainment, track.tenant
+    measured, expected = 0.0, 0.0
+    if kind is SignalKind.LATENCY_AT_RISK and tenant.slo.latency is not None:
+        measured, expected = attainment.latency_ns(), float(tenant.slo.latency.target_ns)
+    elif kind is SignalKind.THROUGHPUT_AT_RISK:
+        measured, expected = attainment.throughput_share(), 1.0
+    elif kind is SignalKind.AVAILABILITY_AT_RISK and tenant.slo.availability is not None:
+        measured, expected = attainment.availability(), tenant.slo.availability.share
+    elif tenant.deadline_ns is not None:
+        measured, expected = track.remaining()[0], float(tenant.deadline_ns - now_ns)
+    return Signal(kind, track.id, measured, expected)
 
 
 def _difference(before: Plan | None, after: Plan) -> str:

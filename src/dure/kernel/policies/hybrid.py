@@ -17,7 +17,7 @@ from typing import ClassVar
 from dure.domain.tenant import Goal
 from dure.domain.units import NS_PER_S
 from dure.kernel.policies.base import Appraisal, Worth
-from dure.kernel.policies.slo import patience_ns, promised_worth, shares, urgency
+from dure.kernel.policies.slo import patience_ns, promised_worth, shares, split
 from dure.kernel.track import Track
 
 
@@ -53,9 +53,7 @@ class HybridPolicy:
 
     def appraise(self, tracks: Sequence[Track], now_ns: int) -> Appraisal:
         """Worth by Eq. 2 with the weights of Eq. 3."""
-        protected = [track for track in tracks if track.promised(now_ns)]
-        rest = [track for track in tracks if not track.promised(now_ns)]
-        protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
+        protected, rest = split(tracks, now_ns)
         rest.sort(key=lambda track: (*_goal_order(track), track.id))
         worth = {track.id: promised_worth(track) for track in protected}
         worth |= {track.id: Worth(track.weight) for track in rest}

@@ -46,6 +46,16 @@ def shares(tracks: Sequence[Track], fairness: float) -> dict[TenantId, float]:
     }
 
 
+def split(tracks: Sequence[Track], now_ns: int) -> tuple[list[Track], list[Track]]:
+    """Those that were promised something, the most urgent first, and the rest."""
+    protected: list[Track] = []
+    rest: list[Track] = []
+    for track in tracks:
+        (protected if track.promised(now_ns) else rest).append(track)
+    protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
+    return protected, rest
+
+
 def promised_worth(track: Track) -> Worth:
     """A service counts by its requests on time, a job with a deadline by its speed."""
     return Worth(track.weight, Measure.PROMISE if track.serves_requests else Measure.PROGRESS)
@@ -74,9 +84,7 @@ class SloPolicy:
 
     def appraise(self, tracks: Sequence[Track], now_ns: int) -> Appraisal:
         """Protected tenants by urgency, the rest by weight."""
-        protected = [track for track in tracks if track.promised(now_ns)]
-        rest = [track for track in tracks if not track.promised(now_ns)]
-        protected.sort(key=lambda track: (*urgency(track, now_ns), track.id))
+        protected, rest = split(tracks, now_ns)
         rest.sort(key=lambda t: (-t.reserved_share(), -t.tenant.weight, t.joined_ns, t.id))
         worth = {track.id: promised_worth(track) for track in protected}
         worth |= {track.id: Worth(track.weight) for track in rest}
