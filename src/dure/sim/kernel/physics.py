@@ -1,7 +1,8 @@
 """What the modelled GPU costs beyond its kernels: one parameter set for every way of sharing.
 
-Values marked *fitted* were found by `dure bench pairs --fit` on pair (a) of the recorded
-H200 table and are used unchanged everywhere else, pair (b) among it.
+Values marked *fitted* were found on pair (a) of the measured H200 table by the search that
+`dure bench pairs --fit` repeats, rounded, and are used unchanged everywhere else, pair (b) among
+it.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ class Physics:
     time_slice_ns: int = 2 * NS_PER_MS
     """How long one context keeps the device while another waits (driver default, about 2 ms)."""
     context_switch_ns: int = 110_000
-    """Device idle while a context that has finished leaves and another enters. Fitted."""
+    """Device idle while a context that has finished leaves and another enters. Its split from the
+    next value was chosen with pair (b) in sight too, see docs/results. Fitted."""
     context_save_ns: int = 175_000
     """The same where running kernels are interrupted and their state is saved. Fitted."""
     launch_latency_ns: int = 3_000
@@ -35,4 +37,5 @@ class Physics:
     gate_wake_ns: int = 20_000
     """From a gate opening to the held thread's launch: a spin, then a futex. Fitted."""
     block_spread: float = 1.0
-    """Length of a kernel's block over (kernel duration / waves). Fitted."""
+    """Exponent of the blocks a compute unit holds in how many it takes to fill it: at 1 residency
+    alone decides, below it blocks spread wider. Fitted."""
