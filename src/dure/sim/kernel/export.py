@@ -13,6 +13,10 @@ SCHEMA = 1
 """Raised when a field changes its meaning or goes."""
 
 
+MOST_SIGNALS = 100
+"""Signals of a mode that are listed; all are counted."""
+
+
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
     """Everything that was found; what could not be measured is None, never NaN."""
     scenario = comparison.scenario
@@ -47,6 +51,10 @@ def _mode(run: ModeRun) -> dict[str, Any]:
     data["switches"] = [
         {"at_s": switch.at_ns / NS_PER_S, "policy": switch.policy, "preview": preview}
         for switch, (_, preview) in zip(outcome.mode.switches, outcome.previews, strict=False)
+    ]
+    data["signals_raised"] = [
+        {"at_s": at_ns / NS_PER_S, "signal": str(signal)}
+        for at_ns, signal in outcome.signals[:MOST_SIGNALS]
     ]
     data["tenants"] = [
         {
