@@ -131,6 +131,7 @@ def test_memory_of_a_tenant_that_left_is_free_again() -> None:
     allotments.give(claim(A, 100 * GIB))
     allotments.take_back(A)
     allotments.give(claim(B, 120 * GIB))
+    assert allotments.reserved_bytes == 120 * GIB
 
 
 def test_claims_beyond_the_link_share_it_in_proportion() -> None:

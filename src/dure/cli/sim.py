@@ -17,6 +17,7 @@ from dure.domain.errors import DureError, InputError
 from dure.kit.files import write_text
 
 if TYPE_CHECKING:
+    from dure.sim.kernel.compare import Comparison
     from dure.sim.kernel.journal import ReplayReport
 
 app = typer.Typer(
@@ -98,6 +99,10 @@ def kernel(
         from dure.sim.kernel.report import html_report
 
         write_text(html, html_report(comparison))
+    _show(comparison, as_json=as_json)
+
+
+def _show(comparison: "Comparison", *, as_json: bool) -> None:
     if as_json:
         from dure.sim.kernel.export import comparison_data
 
