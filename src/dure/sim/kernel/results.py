@@ -218,14 +218,17 @@ def _iterations(record: NDArray[np.void], jobs: _Jobs) -> int:
 
 
 def _late_share(load: TenantLoad, jobs: _Jobs, outcome: Outcome) -> float | None:
-    """Share of requests over the target; one still waiting is late once it waited that long."""
+    """Share of requests over the target; one still waiting is late once it waited that long.
+
+    None without a promise, and where no request says anything yet.
+    """
     promise = load.tenant.slo.latency
     if promise is None:
         return None
     late = int((jobs.latency_ns > promise.target_ns).sum())
     waiting_late = int((outcome.end_ns - jobs.waiting_since_ns > promise.target_ns).sum())
     total = len(jobs.latency_ns) + waiting_late
-    return (late + waiting_late) / total if total else 0.0
+    return (late + waiting_late) / total if total else None
 
 
 def _throughput_attainment(load: TenantLoad, jobs: _Jobs, present_ns: int) -> float | None:

@@ -240,9 +240,11 @@ def _promises(run: ModeRun, loads: Sequence[TenantLoad]) -> Cell:
         for load, result in zip(loads, run.result.tenants, strict=True)
         if load.tenant.slo
     ]
-    kept = sum(verdict is True for verdict in verdicts)
-    tone = Tone.MISSED if kept < len(verdicts) else Tone.PLAIN
-    return Cell(f"{kept} of {len(verdicts)}", tone)
+    judged = [verdict for verdict in verdicts if verdict is not None]
+    if not judged:
+        return Cell(NOTHING)
+    tone = Tone.PLAIN if all(judged) else Tone.MISSED
+    return Cell(f"{sum(judged)} of {len(verdicts)}", tone)
 
 
 def _completion(before: str, values_s: Sequence[float]) -> Column:
