@@ -2,10 +2,10 @@ import pytest
 
 from dure.domain.units import NS_PER_S
 from dure.kernel.policies.registry import POLICIES
+from dure.sim.benches.report import BenchReport, Verdict
 from dure.sim.kernel.benches.mixes import bench_mixes
 from dure.sim.kernel.benches.mixes_figures import MixFigures, ModeFigures
 from dure.sim.kernel.benches.mixes_verdicts import mix_verdicts
-from dure.sim.kernel.benches.report import BenchReport, Verdict
 from dure.sim.kernel.modes import BASELINES
 
 

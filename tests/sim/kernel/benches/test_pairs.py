@@ -6,11 +6,11 @@ import pytest
 from dure.domain.catalogue import accelerator
 from dure.domain.tenant import Tenant
 from dure.domain.units import NS_PER_S
+from dure.sim.benches.report import BenchReport, silent
 from dure.sim.kernel.benches import pairs_measured as measured
 from dure.sim.kernel.benches.pairs import bench_pairs
 from dure.sim.kernel.benches.pairs_fit import descend, fit_error, fitted_names
 from dure.sim.kernel.benches.pairs_run import BE, Case, run_case, training
-from dure.sim.kernel.benches.report import BenchReport, silent
 from dure.sim.kernel.load import ClosedLoop, TenantLoad
 from dure.sim.kernel.modes import Mode
 from dure.sim.kernel.physics import Physics

@@ -8,9 +8,9 @@ import numpy as np
 
 from dure.domain.catalogue import accelerator
 from dure.kernel.policies.registry import POLICIES
+from dure.sim.benches.report import BenchReport, Grid, Tell, Verdict, number, silent
+from dure.sim.benches.timing import one_core
 from dure.sim.kernel.benches.made import MadeTenants
-from dure.sim.kernel.benches.report import BenchReport, Grid, Tell, Verdict, number, silent
-from dure.sim.kernel.benches.timing import one_core
 
 LIMITS_US = {4: 300.0, 16: 2_000.0}
 """What was promised for the median, by number of tenants."""

@@ -7,10 +7,10 @@ from functools import partial
 
 from dure.domain.units import NS_PER_S
 from dure.kernel.policies.registry import POLICIES
+from dure.sim.benches.pool import spread
+from dure.sim.benches.report import BenchReport, Grid, Tell, number, percent, silent
 from dure.sim.kernel.benches.mixes_figures import MixFigures, ModeFigures
 from dure.sim.kernel.benches.mixes_verdicts import mix_verdicts
-from dure.sim.kernel.benches.pool import spread
-from dure.sim.kernel.benches.report import BenchReport, Grid, Tell, number, percent, silent
 from dure.sim.kernel.mixes import make_mix
 from dure.sim.kernel.modes import BASELINES, Mode, baseline, managed
 from dure.sim.kernel.results import ModeResult, measure_alone, summarise

@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Sequence
 
 from dure.kernel.policies.registry import POLICIES
+from dure.sim.benches.report import Verdict, number, percent
 from dure.sim.kernel.benches.mixes_figures import MixFigures
-from dure.sim.kernel.benches.report import Verdict, number, percent
 from dure.sim.kernel.modes import BASELINES
 
 _JCT_OF_TIME_SLICE = 0.80

@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dure.sim.kernel.benches import pairs_measured as measured
-from dure.sim.kernel.benches.pairs_measured import Measured, MeasuredRates
-from dure.sim.kernel.benches.pairs_run import Case, Figures, run_case
-from dure.sim.kernel.benches.pool import spread
-from dure.sim.kernel.benches.report import (
+from dure.sim.benches.pool import spread
+from dure.sim.benches.report import (
     BenchReport,
     Grid,
     Tell,
@@ -17,6 +14,9 @@ from dure.sim.kernel.benches.report import (
     percent,
     silent,
 )
+from dure.sim.kernel.benches import pairs_measured as measured
+from dure.sim.kernel.benches.pairs_measured import Measured, MeasuredRates
+from dure.sim.kernel.benches.pairs_run import Case, Figures, run_case
 
 FITTED_PAIR, CHECKED_PAIR = "a", "b"
 _BE_ERROR = 0.15

@@ -10,11 +10,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from dure.kit.docstrings import attribute_docs
+from dure.sim.benches.pool import spread
+from dure.sim.benches.report import BenchReport, Grid, Tell, Verdict, mean, number, silent
 from dure.sim.kernel.benches import pairs_measured as measured
 from dure.sim.kernel.benches.pairs import FITTED_PAIR
 from dure.sim.kernel.benches.pairs_run import Case, Figures, run_case
-from dure.sim.kernel.benches.pool import spread
-from dure.sim.kernel.benches.report import BenchReport, Grid, Tell, Verdict, mean, number, silent
 from dure.sim.kernel.physics import Physics
 
 FIT_SEEDS = (1, 2, 3, 4)

@@ -8,8 +8,7 @@ import numpy as np
 from dure.domain.catalogue import accelerator
 from dure.kernel.policies.registry import POLICIES
 from dure.kernel.squads import EXHAUSTIVE_TENANTS, Evaluation
-from dure.sim.kernel.benches.made import MadeTenants
-from dure.sim.kernel.benches.report import (
+from dure.sim.benches.report import (
     BenchReport,
     Grid,
     Tell,
@@ -18,6 +17,7 @@ from dure.sim.kernel.benches.report import (
     percent,
     silent,
 )
+from dure.sim.kernel.benches.made import MadeTenants
 from dure.sim.kernel.run import TICK_NS
 
 MOST_TENANTS = 12

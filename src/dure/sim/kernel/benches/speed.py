@@ -9,8 +9,8 @@ from dure.domain.catalogue import accelerator
 from dure.domain.ids import TenantId
 from dure.domain.tenant import LatencySlo, Slo, Tenant, TenantClass
 from dure.domain.units import NS_PER_MS, NS_PER_S
-from dure.sim.kernel.benches.report import BenchReport, Grid, Tell, Verdict, number, silent
-from dure.sim.kernel.benches.timing import one_core
+from dure.sim.benches.report import BenchReport, Grid, Tell, Verdict, number, silent
+from dure.sim.benches.timing import one_core
 from dure.sim.kernel.load import Arrivals, ClosedLoop, TenantLoad, poisson
 from dure.sim.kernel.mixes import make_mix
 from dure.sim.kernel.models import load_model

@@ -19,7 +19,7 @@ from dure.domain.tenant import Goal, LatencySlo, Slo, Tenant, TenantClass
 from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.kernel.machine import KernelMachine
 from dure.kernel.policies.registry import POLICIES
-from dure.sim.kernel.benches.report import BenchReport, Grid, Tell, Verdict, number, silent
+from dure.sim.benches.report import BenchReport, Grid, Tell, Verdict, number, silent
 from dure.sim.kernel.load import Arrivals, ClosedLoop, TenantLoad, poisson
 from dure.sim.kernel.models import load_model
 from dure.sim.kernel.modes import SWITCHING, Mode, Switch

@@ -51,6 +51,8 @@ class BenchReport:
     verdicts: tuple[Verdict, ...]
     simulated: bool = True
     """False: the wall time of this machine is the figure."""
+    subject: str = "GPU"
+    """What is simulated."""
     figures: dict[str, Any] = field(default_factory=dict)
     """Every figure, for programs."""
 

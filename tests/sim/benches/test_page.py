@@ -1,8 +1,8 @@
 import math
 
-from dure.sim.kernel.benches.page import Made, markdown
-from dure.sim.kernel.benches.pool import spread
-from dure.sim.kernel.benches.report import BenchReport, Grid, Verdict, number, percent, silent
+from dure.sim.benches.page import Made, markdown
+from dure.sim.benches.pool import spread
+from dure.sim.benches.report import BenchReport, Grid, Verdict, number, percent, silent
 
 MADE = Made("2026-01-02", "a CPU, 2 cores", "dure bench x --out x.md")
 REPORT = BenchReport(

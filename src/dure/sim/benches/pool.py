@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TypeVar
 
-from dure.sim.kernel.benches.report import Tell
+from dure.sim.benches.report import Tell
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

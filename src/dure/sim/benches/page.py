@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dure.sim.kernel.benches.report import BenchReport, Grid, Verdict
+from dure.sim.benches.report import BenchReport, Grid, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class Made:
 def markdown(report: BenchReport, made: Made) -> str:
     """The whole page."""
     kind = (
-        "**Simulated**: figures of the modelled GPU in virtual time, not of a real one."
+        f"**Simulated**: figures of a modelled {report.subject} in virtual time, not of a real one."
         if report.simulated
-        else "Wall time of the machine below; the GPU is **simulated**."
+        else f"Wall time of the machine below; the {report.subject} is **simulated**."
     )
     parts = [
         f"# {report.title}",

@@ -1,0 +1,1 @@
+"""The nouns of the fleet: profiles, slices, clusters, workloads, tenants, decisions."""

@@ -1,0 +1,1 @@
+"""What the benches of every level share: reports, pages, timing, and runs in several processes."""

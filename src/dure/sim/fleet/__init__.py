@@ -1,0 +1,1 @@
+"""Level 3 in virtual time: fleets, traces, baselines, reports, benches."""
