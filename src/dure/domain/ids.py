@@ -7,3 +7,15 @@ TenantId = NewType("TenantId", str)
 
 PlanEpoch = NewType("PlanEpoch", int)
 """Counts the plans a machine has published; a higher epoch replaces a lower one."""
+
+ClusterId = NewType("ClusterId", str)
+"""A member cluster of the fleet."""
+
+WorkloadId = NewType("WorkloadId", str)
+"""One submitted workload; unique in the fleet and for ever."""
+
+PoolId = NewType("PoolId", str)
+"""A vNode pool; unique in the fleet."""
+
+ArtefactId = NewType("ArtefactId", str)
+"""A model's weights or a data set."""

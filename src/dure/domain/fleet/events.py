@@ -1,0 +1,298 @@
+"""Events of the fleet: everything its two machines ever learn, with the time they learned it.
+
+Some go to the global stage, some to the local stage of one cluster, some to both.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dure.domain.fleet.clusters import Cluster
+from dure.domain.fleet.decisions import InstanceId, Order, SiteSummary
+from dure.domain.fleet.policy import FleetPolicy
+from dure.domain.fleet.series import Series
+from dure.domain.fleet.tenancy import Allotment, FleetTenant, VNodePool
+from dure.domain.fleet.workloads import Artefact, Workload
+from dure.domain.ids import ClusterId, WorkloadId
+
+# --- to the global stage -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJoined:
+    """A cluster became a member, came back, or changed its prices."""
+
+    now_ns: int
+    cluster: Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLost:
+    """A cluster cannot be reached."""
+
+    now_ns: int
+    cluster: ClusterId
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSummarised:
+    """A cluster said how much it has left."""
+
+    now_ns: int
+    sites: tuple[SiteSummary, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSet:
+    """A tenant is new or changed, with all its pools."""
+
+    now_ns: int
+    tenant: FleetTenant
+    pools: tuple[VNodePool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArtefactSeen:
+    """Weights or data exist, or have reached another cluster."""
+
+    now_ns: int
+    artefact: Artefact
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSubmitted:
+    """Somebody wants something to run."""
+
+    now_ns: int
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadWithdrawn:
+    """Its owner no longer wants it."""
+
+    now_ns: int
+    workload: WorkloadId
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadStarted:
+    """All instances of an order run."""
+
+    now_ns: int
+    workload: WorkloadId
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadProgressed:
+    """How far a job is, and how much of that a checkpoint has saved; workers it has now."""
+
+    now_ns: int
+    workload: WorkloadId
+    done_share: float
+    saved_share: float
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadStopped:
+    """A job left its cluster before it was done: displaced, its node died, or it moved."""
+
+    now_ns: int
+    workload: WorkloadId
+    attempt: int
+    saved_share: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadEnded:
+    """A job is done."""
+
+    now_ns: int
+    workload: WorkloadId
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTurnedDown:
+    """A cluster could not carry an order out and no longer tries."""
+
+    now_ns: int
+    workload: WorkloadId
+    attempt: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceObserved:
+    """How a service fared in one cluster since last time."""
+
+    now_ns: int
+    workload: WorkloadId
+    cluster: ClusterId
+    requests_per_s: float
+    replicas: int
+    violated_share: float
+    """Of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendObserved:
+    """What a tenant has used up since last time."""
+
+    now_ns: int
+    tenant: str
+    money: float
+    g_co2: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesExtended:
+    """New hours of prices or carbon are known for a cluster."""
+
+    now_ns: int
+    cluster: ClusterId
+    carbon_g_per_kwh: Series | None = None
+    electricity_per_mwh: Series | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """The operator changed the rules; both stages hear it."""
+
+    now_ns: int
+    policy: FleetPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDue:
+    """Time to decide: the tick of both stages."""
+
+    now_ns: int
+
+
+# --- to the local stage --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OrderGiven:
+    """The centre wants this to run here."""
+
+    now_ns: int
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class OrderWithdrawn:
+    """The centre no longer wants it here."""
+
+    now_ns: int
+    workload: WorkloadId
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllotmentsSet:
+    """Leases of this cluster, all of them."""
+
+    now_ns: int
+    allotments: tuple[Allotment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """A node died or was taken out; what ran on it is gone."""
+
+    now_ns: int
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBack:
+    """A node can be used (again)."""
+
+    now_ns: int
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceWarm:
+    """A started instance is ready for work."""
+
+    now_ns: int
+    instance: InstanceId
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceEnded:
+    """An instance finished or failed by itself."""
+
+    now_ns: int
+    instance: InstanceId
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReached:
+    """A job saved its progress: the moment it can be moved or shrunk without loss."""
+
+    now_ns: int
+    workload: WorkloadId
+
+
+@dataclass(frozen=True, slots=True)
+class LoadsObserved:
+    """Load of services in this cluster, in columns; the same row is the same service."""
+
+    now_ns: int
+    workloads: tuple[WorkloadId, ...]
+    requests_per_s: NDArray[np.float64]
+    queue_length: NDArray[np.float64]
+    latency_ms: NDArray[np.float64]
+    """At the 95th percentile, from the user's request to its answer within the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageObserved:
+    """What an instance really uses, of what it asked for: feeds right-sizing."""
+
+    now_ns: int
+    workload: WorkloadId
+    memory_bytes: int
+    compute_share: float
+
+
+GlobalEvent = (
+    ClusterJoined
+    | ClusterLost
+    | ClusterSummarised
+    | TenantSet
+    | ArtefactSeen
+    | WorkloadSubmitted
+    | WorkloadWithdrawn
+    | WorkloadStarted
+    | WorkloadProgressed
+    | WorkloadStopped
+    | WorkloadEnded
+    | OrderTurnedDown
+    | ServiceObserved
+    | SpendObserved
+    | SeriesExtended
+    | PolicySet
+    | UsageObserved
+    | RoundDue
+)
+LocalEvent = (
+    OrderGiven
+    | OrderWithdrawn
+    | AllotmentsSet
+    | NodeLost
+    | NodeBack
+    | InstanceWarm
+    | InstanceEnded
+    | CheckpointReached
+    | LoadsObserved
+    | PolicySet
+    | RoundDue
+)

@@ -1,0 +1,154 @@
+"""Instructions of the fleet: everything its two machines ever ask to be done."""
+
+from dataclasses import dataclass
+
+from dure.domain.fleet.decisions import InstanceId, Order, Placement, SiteSummary
+from dure.domain.fleet.tenancy import Allotment
+from dure.domain.ids import ClusterId, WorkloadId
+
+# --- of the global stage -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceWorkload:
+    """Give this order to its cluster."""
+
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class DeferWorkload:
+    """Leave it waiting: later is better."""
+
+    workload: WorkloadId
+    until_ns: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveWorkload:
+    """Bring it to another cluster: a service warm first, a job at its next checkpoint."""
+
+    workload: WorkloadId
+    source: ClusterId
+    order: Order
+    expected_saving: float
+    """Net of all costs of the move."""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptWorkload:
+    """Stop it for something of higher priority; it waits for another place."""
+
+    workload: WorkloadId
+    cluster: ClusterId
+    attempt: int
+    wanted_by: WorkloadId
+    cost: float
+    """What displacing it costs: work lost, lateness, transfers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetAllotments:
+    """Leases of one cluster, all of them."""
+
+    cluster: ClusterId
+    allotments: tuple[Allotment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseWorkload:
+    """It can never run as described."""
+
+    workload: WorkloadId
+    why: str
+    nearest: str
+    """The nearest thing that would fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPrices:
+    """Congestion prices per device-hour that changed in this round."""
+
+    prices: tuple[tuple[str, float], ...]
+    """By site."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Tell whoever listens: a budget near its end, a deadline that cannot hold, a right size."""
+
+    about: str
+    what: str
+    remedy: str = ""
+
+
+# --- of the local stage --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartInstance:
+    """Run an instance there."""
+
+    instance: InstanceId
+    order: Order
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class StopInstance:
+    """End an instance."""
+
+    instance: InstanceId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveInstance:
+    """Put an instance elsewhere in its cluster."""
+
+    instance: InstanceId
+    placement: Placement
+    why: str
+    warm_first: bool
+    """Start the new one before the old one ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerNode:
+    """Switch an empty node off, or on again."""
+
+    node: int
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDownOrder:
+    """This cluster cannot run it and no longer tries."""
+
+    workload: WorkloadId
+    attempt: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSummary:
+    """Tell the centre what is left."""
+
+    sites: tuple[SiteSummary, ...]
+
+
+GlobalInstruction = (
+    PlaceWorkload
+    | DeferWorkload
+    | MoveWorkload
+    | PreemptWorkload
+    | SetAllotments
+    | RefuseWorkload
+    | PublishPrices
+    | Warn
+)
+LocalInstruction = (
+    StartInstance | StopInstance | MoveInstance | PowerNode | TurnDownOrder | ReportSummary | Warn
+)

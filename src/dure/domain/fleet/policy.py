@@ -1,0 +1,93 @@
+"""What an operator chooses: weights, thresholds and rules for each class of work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dure.domain.fleet.workloads import WorkloadKind
+from dure.domain.units import NS_PER_S
+
+MINUTE_NS = 60 * NS_PER_S
+HOUR_NS = 60 * MINUTE_NS
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPolicy:
+    """How one class of work is placed."""
+
+    cost_weight: float = 1.0
+    """On rent, energy and transfers."""
+    carbon_per_tonne: float = 50.0
+    """Shadow price of a tonne of CO2, in the fleet's currency."""
+    sla_weight: float = 1.0
+    """On expected penalties; observed violations raise it on line."""
+    locality_weight: float = 1.0
+    """On savings by weights and data that are already there; frequent reuse raises it."""
+    defer: bool = True
+    """Whether delay-tolerant work may wait for a better hour."""
+    migrate: bool = True
+    preempt: bool = True
+    """Whether it may displace work of lower priority."""
+    migration_threshold: float = 1.0
+    """Least expected saving of a move, net of all its costs, in the fleet's currency."""
+    migration_share: float = 0.05
+    """Least expected saving of a move as a share of what staying would still cost."""
+    cool_down_ns: int = HOUR_NS
+    """Least time between two moves of one workload."""
+    minimum_runtime_ns: int = 10 * MINUTE_NS
+    """What a job may run before it can be displaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class CongestionRules:
+    """How the price of a busy cluster moves."""
+
+    damping: float = 0.3
+    """Share of the way to the newly found price that is gone in one round."""
+    most_change: float = 0.5
+    """Largest change in one round, as a share of the device's own price."""
+    pinned: Mapping[str, float] = field(default_factory=dict)
+    """Prices held by hand, per device-hour, by cluster."""
+    frozen: bool = False
+    """Whether all prices stay as they are."""
+    enabled: bool = True
+    """Whether decisions feel the prices of earlier rounds at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPolicy:
+    """Everything the global stage weighs by."""
+
+    training: ClassPolicy = field(default_factory=ClassPolicy)
+    batch: ClassPolicy = field(default_factory=ClassPolicy)
+    serving: ClassPolicy = field(default_factory=lambda: ClassPolicy(defer=False))
+    congestion: CongestionRules = field(default_factory=CongestionRules)
+    adapt: bool = True
+    """Whether latency sensitivity and locality move with what is observed."""
+    locality: bool = True
+    """Whether it counts where weights and data already lie."""
+    defer: bool = True
+    """Whether any work may wait for a better hour; classes can refuse it for themselves."""
+    migrate: bool = True
+    """Whether anything may move; classes can refuse it for themselves."""
+    forecast: bool = True
+    """Whether the future is predicted; else the present is expected to last."""
+    carbon_budget_g: float | None = None
+    """For the whole fleet and period; None: the shadow price alone."""
+    period_ns: int = 744 * HOUR_NS
+    """Of budgets."""
+    most_moves: int = 20
+    """Migrations in flight and per round."""
+    most_preemptions: int = 50
+    """Displaced workloads per round."""
+    dry_run: bool = False
+    """Say which migrations would be made, make none."""
+
+    def of(self, kind: WorkloadKind) -> ClassPolicy:
+        """The rules of one class."""
+        match kind:
+            case WorkloadKind.TRAINING:
+                return self.training
+            case WorkloadKind.BATCH:
+                return self.batch
+            case WorkloadKind.SERVING:
+                return self.serving
