@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dure import __version__
-from dure.cli import bench, policy, sim
+from dure.cli import bench, fleet, policy, sim
 from dure.domain.errors import DureError, InputError
 from dure.kit.files import FileProblem
 
@@ -33,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench.app, name="bench")
+app.add_typer(fleet.app, name="fleet")
 app.add_typer(policy.app, name="policy")
 app.add_typer(sim.app, name="sim")
 
