@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from dure.cli import bench_fleet
 from dure.cli.measuring import Json, Out, Workers, numbers, run_bench
 from dure.cli.terminal import duration_option_ns
 from dure.domain.units import NS_PER_S
@@ -123,3 +124,9 @@ def switch(
     from dure.sim.kernel.benches.switch import bench_switch
 
     run_bench(lambda tell: bench_switch(switches=switches, tell=tell), as_json=as_json, out=out)
+
+
+app.command("packing")(bench_fleet.packing)
+app.command("fleet")(bench_fleet.fleet)
+app.command("global")(bench_fleet.global_stage)
+app.command("week")(bench_fleet.week)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dure.cli.sim_fleet import fleet
 from dure.cli.terminal import (
     announce_compilation,
     duration_option_ns,
@@ -29,6 +30,9 @@ app = typer.Typer(
 @app.callback()
 def _group() -> None:
     """Run a level of Dure in virtual time, beside what people use today."""
+
+
+app.command("fleet")(fleet)
 
 
 @app.command("kernel")

@@ -20,6 +20,7 @@ _DURATION_NS = {
     "m": 60 * NS_PER_S,
     "min": 60 * NS_PER_S,
     "h": 3600 * NS_PER_S,
+    "d": 86400 * NS_PER_S,
 }
 _BYTES = {
     "B": 1,

@@ -40,8 +40,9 @@ class Misfit(ValueError):  # noqa: N818, what validators raise; people see the `
 def nearest(word: str, known: Iterable[str], kind: str = "one of") -> str:
     """The remedy for a word nobody knows: the one that was probably meant, else all there are."""
     words = list(known)
-    close = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'?" if close else f"use {kind} {', '.join(words)}"
+    by_lower = {each.lower(): each for each in words}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f"did you mean '{by_lower[close[0]]}'?" if close else f"use {kind} {', '.join(words)}"
 
 
 class Document(BaseModel):

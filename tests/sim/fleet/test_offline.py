@@ -31,32 +31,38 @@ def case(
 
 def test_with_room_for_all_the_bound_is_what_the_cheapest_hours_cost() -> None:
     found = offline_bound(
-        case([[3.0, 1.0, 2.0, 5.0]], [4.0], [[0, 2.0, 1.0, 2.0, NEVER, 0.0, 0.0]]), upper=10.0
+        case([[3.0, 1.0, 2.0, 5.0]], [4.0], [[0, 2.0, 1.0, 2.0, NEVER, 0.0, 0.0]])
     )
     assert found.value == pytest.approx(1.0 + 2.0)
 
 
 def test_a_deadline_is_kept_when_lateness_costs_more_than_dear_hours() -> None:
     job = [0, 1.0, 1.0, 1.0, 1.0, 50.0, 1000.0]
-    found = offline_bound(case([[9.0, 8.0, 1.0, 1.0]], [1.0], [job]), upper=20.0)
+    found = offline_bound(case([[9.0, 8.0, 1.0, 1.0]], [1.0], [job]))
     assert found.value == pytest.approx(8.0)
 
 
 def test_scarce_hours_are_priced_until_the_bound_is_that_of_the_best_schedule() -> None:
     # Two jobs of an hour, one device: the cheap hour serves one, the other pays 5.
     job = [0, 1.0, 1.0, 1.0, NEVER, 0.0, 0.0]
-    found = offline_bound(case([[1.0, 5.0]], [1.0], [job, job]), upper=6.5, steps=300)
+    found = offline_bound(case([[1.0, 5.0]], [1.0], [job, job]), hour_steps=400)
     assert found.value == pytest.approx(6.0, rel=0.02)
     assert found.value <= 6.0 + 1e-9
 
 
 def test_a_service_pays_where_serving_is_dearer() -> None:
     rows = [(0, [2.0], 100.0), (1, [2.0], 3.0)]
-    found = offline_bound(case([[4.0, 4.0]], [10.0], [], steps=rows), upper=20.0)
+    found = offline_bound(case([[4.0, 4.0]], [10.0], [], steps=rows))
     assert found.value == pytest.approx(8.0 + 3.0)
 
 
-def test_work_that_cannot_be_done_in_time_is_billed_as_unfinished() -> None:
+def test_what_does_not_fit_before_the_end_is_billed_as_unfinished() -> None:
     job = [1, 5.0, 1.0, 6.0, NEVER, 0.0, 0.0]
-    found = offline_bound(case([[1.0, 1.0]], [1.0], [job]), upper=600.0)
-    assert found.value == pytest.approx(500.0)
+    found = offline_bound(case([[1.0, 1.0]], [1.0], [job]))
+    assert found.value == pytest.approx(1.0 + 4 * 100.0)
+
+
+def test_work_that_costs_more_than_leaving_it_is_left() -> None:
+    job = [0, 2.0, 1.0, 2.0, NEVER, 0.0, 0.0]
+    found = offline_bound(case([[300.0, 40.0]], [1.0], [job]))
+    assert found.value == pytest.approx(40.0 + 100.0)

@@ -45,7 +45,7 @@ class ClusterSummarised:
 
 @dataclass(frozen=True, slots=True)
 class TenantSet:
-    """A tenant is new or changed, with all its pools."""
+    """A tenant is new or changed, with all its pools; both stages hear it."""
 
     now_ns: int
     tenant: FleetTenant
@@ -286,6 +286,7 @@ GlobalEvent = (
 LocalEvent = (
     OrderGiven
     | OrderWithdrawn
+    | TenantSet
     | AllotmentsSet
     | NodeLost
     | NodeBack

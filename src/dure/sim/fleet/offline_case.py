@@ -19,6 +19,8 @@ from dure.sim.fleet.setting import Setting
 
 Floats = NDArray[np.float64]
 
+_PENALTY = 5
+"""Column of a job's penalty per hour late."""
 _WH_PER_MWH = 1e6
 _WH_PER_KWH = 1e3
 _G_PER_TONNE = 1e6
@@ -41,17 +43,27 @@ class _Place:
         return footprint(workload.demand, self.profile, self.group.mode)
 
 
-def offline_case(setting: Setting, carbon_per_tonne: float) -> OfflineCase:
-    """The offline problem of a setting, with carbon at this price."""
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the offline problem counts."""
+
+    carbon_per_tonne: float = 0.0
+    money: bool = True
+    """Whether rent, energy and penalties count; else services are always served."""
+
+
+def offline_case(setting: Setting, counted: Counted) -> OfflineCase:
+    """The offline problem of a setting."""
     places = [
         _Place(cluster, group, device_profile(group.profile))
         for cluster in setting.fleet.clusters
         for group in cluster.groups
     ]
     hours = -(-setting.duration_ns // HOUR_NS)
-    price = np.array([_prices(setting, place, hours, carbon_per_tonne) for place in places])
+    price = np.array([_prices(setting, place, hours, counted) for place in places])
     classes = _Classes(places)
     jobs, job_class = _jobs(setting, classes)
+    jobs[:, _PENALTY] *= counted.money
     steps = [
         _steps(setting, workload, places) for workload in setting.workloads if workload.service
     ]
@@ -68,19 +80,21 @@ def offline_case(setting: Setting, carbon_per_tonne: float) -> OfflineCase:
         jobs=jobs,
         step_hour=hour,
         step_need=need,
-        step_penalty=penalty,
-        unfinished_price=np.array([_dearest(setting, places, row) for row in classes.slowness]),
+        step_penalty=penalty if counted.money else np.full(len(penalty), np.inf),
+        unfinished_price=np.array([_dearest(price, places, row) for row in classes.slowness]),
     )
 
 
-def _prices(setting: Setting, place: _Place, hours: int, carbon_per_tonne: float) -> Floats:
+def _prices(setting: Setting, place: _Place, hours: int, counted: Counted) -> Floats:
     """What a device-hour costs there, hour by hour, when its node is full."""
     cluster, group = place.cluster, place.group
     watts = (group.base_power_w / group.devices + place.profile.power_w(1.0)) * cluster.pue
     starts = setting.start_ns + np.arange(hours, dtype=np.int64) * HOUR_NS
     ends = starts + HOUR_NS
     carbon = cluster.carbon_g_per_kwh.means(starts, ends) * watts / _WH_PER_KWH
-    cost = carbon * carbon_per_tonne / _G_PER_TONNE
+    cost = carbon * counted.carbon_per_tonne / _G_PER_TONNE
+    if not counted.money:
+        return np.asarray(cost)
     if cluster.owned(group.profile):
         energy = cluster.electricity_per_mwh.means(starts, ends) * watts / _WH_PER_MWH
         return np.asarray(cost + setting.fleet.rates.to_base(1.0, cluster.tariff.currency) * energy)
@@ -201,15 +215,13 @@ def _steps(
     return hour[live], need[live], penalty[live]
 
 
-def _dearest(setting: Setting, places: list[_Place], slowness: list[float]) -> float:
+def _dearest(price: Floats, places: list[_Place], slowness: list[float]) -> float:
     """The most a reference hour of a class costs on demand anywhere, for work left undone."""
-    starts = setting.start_ns + np.arange(168, dtype=np.int64) * HOUR_NS
     return max(
         (
-            slow
-            * float(rent_by_hour(setting.fleet, place.cluster, place.profile.name, starts).max())
-            for place, slow in zip(places, slowness, strict=True)
-            if math.isfinite(slow) and not place.cluster.owned(place.profile.name)
+            slow * float(price[index].max())
+            for index, slow in enumerate(slowness)
+            if math.isfinite(slow) and not places[index].cluster.owned(places[index].profile.name)
         ),
         default=0.0,
     )

@@ -43,6 +43,16 @@ def late_cost(late_h: float, per_hour: float, cap: float) -> float:
 
 
 @compiled
+def insert(kept: Floats, at: Ints, length: int, price: float, hour: int) -> None:
+    """Put an hour in its place among those before it, cheapest first."""
+    place = length
+    while place > 0 and kept[place - 1] > price:
+        kept[place], at[place] = kept[place - 1], at[place - 1]
+        place -= 1
+    kept[place], at[place] = price, hour
+
+
+@compiled
 def jobs_value(
     prices: Floats,
     slowness: Floats,
@@ -72,43 +82,42 @@ def jobs_value(
         per_hour, cap = jobs[job, 5], jobs[job, 6]
         first = int(release)
         needed = work / rate
-        left_over = late_cost(hours - deadline, per_hour, cap) + work * unfinished_price[kind]
-        found, count, ended = left_over, 0, -1
-        length = 0
+        undone = unfinished_price[kind]
+        never = late_cost(hours - deadline, per_hour, cap)
+        found, count, part = never + work * undone, 0, 0.0
+        length, over = 0, False
         for hour in range(first, hours):
-            price = best[kind, hour]
-            place = length
-            while place > 0 and kept[place - 1] > price:
-                kept[place], at[place] = kept[place - 1], at[place - 1]
-                place -= 1
-            kept[place], at[place] = price, hour
+            insert(kept, at, length, best[kind, hour], hour)
             length += 1
-            end = max(earliest, float(hour))
-            late = late_cost(end - deadline, per_hour, cap)
-            if length + 1e-9 < needed:
-                continue
-            whole = int(needed)
-            cost = late
-            for index in range(whole):
-                cost += kept[index] * rate
-            part = needed - whole
-            if part > 1e-12:
-                cost += kept[whole] * rate * part
-            if cost < found:
-                found, ended = cost, hour
-                count = whole + (1 if part > 1e-12 else 0)
-                for index in range(count):
-                    chosen[index] = at[index]
+            late = late_cost(max(earliest, float(hour)) - deadline, per_hour, cap)
+            if length + 1e-9 >= needed:
+                cost, whole = late, int(needed)
+                for index in range(whole):
+                    cost += kept[index] * rate
+                if needed - whole > 1e-9:
+                    cost += kept[whole] * rate * (needed - whole)
+                if cost < found:
+                    rest = needed - whole > 1e-9
+                    found, count, part = cost, whole + rest, needed - whole if rest else 1.0
+                    chosen[:count] = at[:count]
             if late + floor[kind] * work >= found:
+                over = True
                 break
+        if not over:
+            # What does not fit before the end, or costs more than that, is left undone.
+            cost, used = never + work * undone, 0
+            while used < min(length, int(needed)) and kept[used] < undone:
+                cost += (kept[used] - undone) * rate
+                used += 1
+            if cost < found:
+                found, count, part = cost, used, 1.0
+                chosen[:count] = at[:count]
         total += found
-        if ended >= 0:
-            whole = int(needed)
-            for index in range(count):
-                hour = chosen[index]
-                amount = rate if index < whole else rate * (needed - whole)
-                site = where[kind, hour]
-                usage[site, hour] += amount * slowness[kind, site]
+        for index in range(count):
+            hour = chosen[index]
+            amount = rate * part if index == count - 1 else rate
+            site = where[kind, hour]
+            usage[site, hour] += amount * slowness[kind, site]
     return total
 
 

@@ -1,0 +1,303 @@
+"""All that the global stage knows, and the few ways in which it changes."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dure.domain.fleet.clusters import Cluster
+from dure.domain.fleet.decisions import Explanation, Order
+from dure.domain.fleet.policy import FleetPolicy
+from dure.domain.fleet.slices import ShareMode
+from dure.domain.fleet.tenancy import FleetTenant
+from dure.domain.fleet.workloads import Demand, Workload
+from dure.domain.ids import PoolId, TenantId, WorkloadId
+from dure.domain.units import GIB
+from dure.fleet.adaptation import Adaptation
+from dure.fleet.artefacts import ArtefactBook
+from dure.fleet.assignment.problem import Prices
+from dure.fleet.budgets import BudgetBook
+from dure.fleet.costs import Surroundings
+from dure.fleet.fairness import Amounts, ShareBook
+from dure.fleet.forecasts import SeriesForecasts
+from dure.fleet.global_settings import GlobalSettings
+from dure.fleet.outlook import Forecast, Outlook, look_ahead, persist
+from dure.fleet.pools import Place, PoolBook
+from dure.fleet.sites import CPUS, DEVICES, HOST, MEMORY, Floats, Integers, SiteBook
+from dure.fleet.tracks import (
+    HOUR_NS,
+    Needs,
+    Phase,
+    PlaceRow,
+    RunningBook,
+    Track,
+    needs_of,
+    runtimes_h,
+)
+from dure.fleet.waiting import WaitingRoom
+
+FOR_EVER_NS = 2**62
+"""When a service is expected to end."""
+
+
+def amounts_of(usage: Floats) -> Amounts:
+    """Use of a site's dimensions as fairness counts it."""
+    return Amounts(
+        float(usage[DEVICES]) * 1000.0,
+        float(usage[MEMORY]) * GIB,
+        float(usage[CPUS]) * 1000.0,
+        float(usage[HOST]) * GIB,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A place that was decided on."""
+
+    site: int
+    instances: int
+    delay_h: float
+    """Until it starts."""
+    run_h: float
+    money: float
+    grams: float
+    explanation: Explanation
+
+
+@dataclass(slots=True)
+class GlobalState:
+    """The books of the global stage."""
+
+    settings: GlobalSettings
+    policy: FleetPolicy = field(init=False)
+    sites: SiteBook = field(init=False)
+    artefacts: ArtefactBook = field(init=False)
+    budgets: BudgetBook = field(init=False)
+    waiting: WaitingRoom = field(init=False)
+    running: RunningBook = field(default_factory=RunningBook)
+    plans: RunningBook = field(default_factory=RunningBook)
+    """Places that waiting jobs are planned to have later."""
+    adaptation: Adaptation = field(default_factory=Adaptation)
+    shares: ShareBook = field(default_factory=ShareBook)
+    pools: PoolBook = field(default_factory=PoolBook)
+    tracks: dict[WorkloadId, Track] = field(default_factory=dict)
+    moving: set[WorkloadId] = field(default_factory=set)
+    wanted_pools: set[str] = field(default_factory=set)
+    pool_owners: set[TenantId] = field(default_factory=set)
+    duals: Prices | None = None
+    """Scarcity found in the last round that had to look for it."""
+    carbon_forecast: SeriesForecasts = field(init=False)
+    price_forecast: SeriesForecasts = field(init=False)
+    now_ns: int = 0
+    start_ns: int | None = None
+    """When the first event came: the start of the budgets' period."""
+    _outlook: Outlook | None = None
+    _outlook_key: tuple[int, int, bool] = (-1, -1, False)
+    _needs: dict[tuple[Demand, frozenset[str] | None, int], Needs] = field(default_factory=dict)
+    _places: list[Place] = field(default_factory=list)
+    _pool_columns: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Where pools count the devices of each site."""
+    _worth: Floats = field(default_factory=lambda: np.zeros(0))
+    _worth_version: int = -1
+
+    def __post_init__(self) -> None:
+        self.policy = self.settings.policy
+        self.sites = SiteBook(self.settings.fleet, self.settings.expected_fill)
+        self.artefacts = ArtefactBook(self.sites)
+        self.budgets = BudgetBook(self.settings.budget_warning)
+        self.waiting = WaitingRoom(self.tracks)
+        self.carbon_forecast = SeriesForecasts(self.settings.carbon_ahead_ns)
+        self.price_forecast = SeriesForecasts(self.settings.prices_ahead_ns)
+
+    # --- views -----------------------------------------------------------------------------
+
+    def around(self) -> Surroundings:
+        """What costs depend on now."""
+        return Surroundings(
+            sites=self.sites,
+            outlook=self.outlook(),
+            running=self.running,
+            plans=self.plans,
+            artefacts=self.artefacts,
+            adaptation=self.adaptation,
+            policy=self.policy,
+            settings=self.settings,
+            now_ns=self.now_ns,
+        )
+
+    def outlook(self) -> Outlook:
+        """Rates of the hours ahead; made once an hour."""
+        key = (self.now_ns // HOUR_NS, self.sites.version, self.policy.forecast)
+        if self._outlook is None or key != self._outlook_key:
+            carbon: Forecast = self.carbon_forecast if self.policy.forecast else persist
+            price: Forecast = self.price_forecast if self.policy.forecast else persist
+            self._outlook = look_ahead(self.sites, self.now_ns, carbon, price)
+            self._outlook_key = key
+        return self._outlook
+
+    def see_series(self, cluster: Cluster) -> None:
+        """Prices and carbon of a cluster are new, or known for longer."""
+        self.carbon_forecast.set(cluster.id, cluster.carbon_g_per_kwh)
+        self.price_forecast.set(cluster.id, cluster.electricity_per_mwh)
+        self._outlook = None
+
+    def place_of(self, site: int) -> Place:
+        """Where pools count the devices of a site."""
+        while len(self._places) < len(self.sites):
+            row = len(self._places)
+            group = self.sites.groups[row]
+            cluster = self.sites.names[row].cluster
+            self._places.append(Place(cluster, group.profile, ShareMode(group.mode)))
+        return self._places[site]
+
+    def pool_rooms(self, workload: Workload) -> Floats:
+        """[M]: devices of each site that pools leave to a workload."""
+        if len(self._pool_columns) != len(self.sites):
+            self._pool_columns = np.array(
+                [self.pools.index(self.place_of(row)) for row in range(len(self.sites))],
+                dtype=np.int64,
+            )
+        return np.asarray(self.pools.rooms(workload.tenant, workload.pool)[self._pool_columns])
+
+    def worth(self) -> Floats:
+        """[M]: what a device-hour is worth at each site: its price, or where it is owned what
+        others charge (its energy alone where nobody does)."""
+        if self._worth_version != self.sites.version:
+            columns = self.sites.columns
+            own = np.array([self.sites.device_price(row) for row in range(len(self.sites))])
+            rented = columns.rent[~columns.owned]
+            usual = float(np.median(rented)) if len(rented) else 0.0
+            self._worth = np.where(columns.owned, np.maximum(own, usual), own)
+            self._worth_version = self.sites.version
+        return self._worth
+
+    # --- changes ---------------------------------------------------------------------------
+
+    def tenant_row(self, tenant: TenantId) -> int:
+        """The number of a tenant; one nobody declared has weight 1 and no budget."""
+        if tenant not in self.budgets.rows:
+            self.set_tenant(FleetTenant(tenant))
+        return self.budgets.rows[tenant]
+
+    def set_tenant(self, tenant: FleetTenant) -> None:
+        """A tenant is new or changed."""
+        self.budgets.set_tenant(tenant)
+        self.shares.set_tenant(tenant.id, tenant.weight)
+
+    def count_totals(self) -> None:
+        """The fleet grew or shrank: shares are of what there is now."""
+        columns = self.sites.columns
+        self.shares.totals = amounts_of(columns.total[columns.up].sum(axis=0))
+
+    def track(self, workload: Workload) -> Track:
+        """Start to remember a workload."""
+        tenant = self.budgets.tenants[self.tenant_row(workload.tenant)]
+        needs, hours = self._shape(workload)
+        track = Track(
+            workload,
+            needs,
+            hours,
+            pending_ns=self.now_ns,
+            priority=workload.priority + tenant.priority,
+        )
+        self.tracks[workload.id] = track
+        return track
+
+    def refresh_needs(self) -> None:
+        """There are new classes of devices: everybody who waits may fit on them."""
+        for track in self.tracks.values():
+            if len(track.needs.shapes) != len(self.sites.kinds):
+                track.needs, track.runtime_h = self._shape(track.workload)
+
+    def _shape(self, workload: Workload) -> tuple[Needs, Floats]:
+        key = (workload.demand, workload.profiles, len(self.sites.kinds))
+        needs = self._needs.get(key)
+        if needs is None:
+            needs = self._needs[key] = needs_of(workload, self.sites)
+        return needs, runtimes_h(workload, self.sites, needs)
+
+    def plan(self, track: Track, site: int, span_ns: tuple[int, int]) -> None:
+        """Keep a later place in mind for a job that waits for it."""
+        usage = track.needs.usage[self.sites.columns.kind[site]] * track.instances
+        tenant = self.tenant_row(track.workload.tenant)
+        track.plan = self.plans.add(track.id, site, tenant, span_ns, usage)
+
+    def unplan(self, track: Track) -> None:
+        """Forget a job's plan for later."""
+        if track.plan >= 0:
+            self.plans.remove(track.plan)
+            track.plan = -1
+
+    def place(self, track: Track, grant: Grant) -> Order:
+        """Give a workload a place: the order to its cluster."""
+        workload, site = track.workload, grant.site
+        track.attempt += 1
+        usage = track.needs.usage[self.sites.columns.kind[site]] * grant.instances
+        start_ns = self.now_ns + round(grant.delay_h * HOUR_NS)
+        end_ns = start_ns + round(grant.run_h * HOUR_NS) if track.is_job else FOR_EVER_NS
+        tenant = self.tenant_row(workload.tenant)
+        row = self.running.add(workload.id, site, tenant, (start_ns, end_ns), usage)
+        self.running.money[row], self.running.grams[row] = grant.money, grant.grams
+        self.running.priority[row] = track.priority
+        self.running.preemptible[row] = workload.preemptible and track.is_job
+        track.places[track.attempt] = PlaceRow(
+            site=site,
+            row=row,
+            instances=grant.instances,
+            ordered_ns=self.now_ns,
+            start_ns=start_ns,
+            start_share=track.saved_share,
+            told=int(self.sites.columns.told[site]),
+        )
+        self.sites.take(site, usage)
+        self.shares.took(workload.tenant, amounts_of(usage))
+        self.pools.took(workload, self.place_of(site), float(usage[DEVICES]))
+        self.waiting.leave(track)
+        for artefact in self.artefacts.of(workload):
+            self.adaptation.used(artefact)
+        track.phase = Phase.PLACED
+        track.workers = grant.instances
+        track.explanation = grant.explanation
+        track.until_ns, track.why = 0, ""
+        return Order(
+            workload=workload,
+            site=self.sites.names[site],
+            attempt=track.attempt,
+            instances=grant.instances,
+            resume_share=track.saved_share,
+            start_ns=self.now_ns,
+            explanation=grant.explanation,
+        )
+
+    def release(self, track: Track, attempt: int, *, undone: bool = False) -> None:
+        """A place is given up; `undone`: it never started, so nothing else will say it is free."""
+        place = track.places.pop(attempt)
+        usage = self.running.usage[place.row].copy()
+        self.set_extra(track, place, 0)
+        self.running.remove(place.row)
+        self.shares.gave_back(track.workload.tenant, amounts_of(usage))
+        self.pools.gave_back(track.id, self.place_of(place.site), float(usage[DEVICES]))
+        if undone:
+            self.sites.give_back(place.site, usage, place.told)
+
+    def set_extra(self, track: Track, place: PlaceRow, extra: int) -> None:
+        """An elastic gang has so many workers beyond its least."""
+        if extra != place.extra:
+            columns = self.sites.columns
+            unit = track.needs.usage[columns.kind[place.site]]
+            columns.surplus[place.site] += unit * (extra - place.extra)
+            np.maximum(columns.surplus[place.site], 0.0, out=columns.surplus[place.site])
+            place.extra = extra
+
+    def want(self, devices: dict[str, float]) -> None:
+        """Owners wait for so many devices of their pools; those not named for none."""
+        for pool in self.wanted_pools | set(devices):
+            self.pools.wants_devices(PoolId(pool), devices.get(pool, 0.0))
+        self.wanted_pools = set(devices)
+
+    def forget(self, track: Track) -> None:
+        """It is done, refused or withdrawn."""
+        for attempt in list(track.places):
+            self.release(track, attempt)
+        self.waiting.leave(track)
+        self.unplan(track)
+        del self.tracks[track.id]

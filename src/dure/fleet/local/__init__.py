@@ -1,0 +1,1 @@
+"""Parts of the local stage: queue, instances, leases, autoscaling, elasticity, power, tidying."""

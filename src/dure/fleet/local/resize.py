@@ -1,0 +1,93 @@
+"""Brings services to the replicas and slices they should have: stops, queues, larger slices."""
+
+from dataclasses import dataclass, field
+
+from dure.domain.ids import WorkloadId
+from dure.fleet.fit import Footprint
+from dure.fleet.local.fields import Field
+from dure.fleet.local.floor import Floor
+from dure.fleet.local.instances import Instance, Task
+
+
+def larger(where: Field, least: Footprint, level: int) -> Footprint:
+    """The footprint some steps above the least one, in slices of the same mode."""
+    if least.template == "whole" or level <= 0:
+        return least
+    options = [
+        each
+        for each in where.slices
+        if each.template != "whole"
+        and each.compute_milli > least.compute_milli
+        and each.memory_bytes >= least.memory_bytes
+        and each.bandwidth_milli >= least.bandwidth_milli
+    ]
+    options.sort(key=lambda each: (each.compute_milli, each.memory_bytes))
+    if not options:
+        return least
+    chosen = options[min(level, len(options)) - 1]
+    return Footprint(
+        template=chosen.template,
+        mode=least.mode,
+        devices=least.devices,
+        compute_milli=chosen.compute_milli,
+        memory_bytes=chosen.memory_bytes,
+        bandwidth_milli=chosen.bandwidth_milli,
+        slots=chosen.slots,
+        cpu_milli=least.cpu_milli,
+        host_memory_bytes=least.host_memory_bytes,
+    )
+
+
+@dataclass(slots=True)
+class Resizer:
+    """Makes services as large as the autoscaler wants them."""
+
+    floor: Floor
+    misfits: set[WorkloadId] = field(default_factory=set)
+    """Services some of whose replicas are on slices of another size than they should be."""
+
+    def resize(self, task: Task, now_ns: int) -> None:
+        """Follow `task.wanted` and `task.level`."""
+        self._set_size(task)
+        surplus = len(task.instances) - task.wanted
+        if surplus > 0:
+            for instance in sorted(task.instances.values(), key=self._worth)[:surplus]:
+                self.floor.stop(instance, "its load needs fewer replicas", now_ns)
+        if task.missing:
+            self.floor.enqueue(task, now_ns)
+        elif task.queued_ns >= 0:
+            self.floor.dequeue(task)
+
+    def fit_slices(self, now_ns: int) -> None:
+        """Move replicas to slices of the size their service should have, where there are any."""
+        for name in sorted(self.misfits):
+            task = self.floor.tasks.get(name)
+            if task is None or not self._fit(task, now_ns):
+                self.misfits.discard(name)
+
+    def _fit(self, task: Task, now_ns: int) -> bool:
+        """Move what can be moved now; returns whether some replicas still have the wrong size."""
+        yard = self.floor.yard
+        for instance in list(task.instances.values()):
+            if instance.spot.shape == task.shape or instance.leaving is not None:
+                continue
+            allowed = yard.allowed(task.group, self.floor.leases.owner(task))
+            spots = yard.choose(task.group, task.shape, 1, allowed)
+            if spots is None:
+                return True
+            if self.floor.leases.at_odds(task):
+                yard.give_back(spots[0])
+                return True
+            self.floor.move(instance, spots[0], "its latency asks for another slice", now_ns)
+        return any(each.spot.shape != task.shape for each in task.instances.values())
+
+    def _set_size(self, task: Task) -> None:
+        where = self.floor.yard.fields[task.group]
+        wanted = larger(where, task.least, task.level)
+        if wanted != task.footprint:
+            task.footprint, task.shape = wanted, where.number(wanted)
+            self.misfits.add(task.id)
+
+    def _worth(self, instance: Instance) -> tuple[bool, int, int]:
+        """Those go first that are not warm, then those that are nearly alone on their node."""
+        return (instance.warm, len(self.floor.on_node[instance.spot.node]), -instance.id.index)

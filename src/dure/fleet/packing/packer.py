@@ -1,0 +1,312 @@
+"""The packing state of one cluster: choose a place for a shape, take it, give it back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from dure.domain.errors import InvariantError
+from dure.fleet.packing import loops
+from dure.fleet.packing.ground import Ground, NodeSpec, lay_out
+from dure.fleet.packing.loops import Cache, Demand, Score, Target
+from dure.fleet.packing.shapes import WHOLE_MILLI, Flags, Floats, Ints, Shape, ShapeTable
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreWeights:
+    """How the expected loss of usefulness is weighed; one set for every kind of demand."""
+
+    fits: float = 1.0
+    """Weight of free capacity on which at least one more copy of an expected shape fits."""
+    copies: float = 1.0
+    """Weight of free capacity in the share that CPU and host memory can feed."""
+    headroom: float = 0.07
+    """Credit, in devices, for each device's fair share of CPU that stays free on the node: the
+    CPU of nodes runs down together, and late shapes find many nodes to choose from."""
+    opening: float = 0.0
+    """Cost, in devices, of waking an empty node."""
+
+
+EXPECTED_SHARE = 0.99
+"""The rarest shapes, up to this share of the capacity asked for, are left out of the expected
+demand: they change no choice and cost most of its time."""
+
+FILL = ScoreWeights()
+"""Most capacity in use when everything is full."""
+CONSOLIDATE = ScoreWeights(headroom=0.0, opening=8.0)
+"""Fewest nodes in use: an empty node is opened only where the others would lose a large one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one instance is or would be."""
+
+    shape: int
+    """Number in the shape table."""
+    node: int
+    devices: tuple[int, ...] = ()
+    """Rows of the device matrix; `Packer.ground.first[node]` is the node's first."""
+    slots: tuple[int, ...] = ()
+    """Slot mask on each device; 0 on a device without slots."""
+
+
+class Packer:
+    """Free capacity of the nodes of one cluster, and the choice of places in it.
+
+    Every amount is an integer, so giving back what was taken restores the state exactly.
+    """
+
+    def __init__(
+        self, nodes: Sequence[NodeSpec], profiles: int, weights: ScoreWeights = FILL
+    ) -> None:
+        self.ground: Ground = lay_out(nodes)
+        self._blank = self.ground.copy()
+        """The state when nothing runs."""
+        self.table = ShapeTable(profiles)
+        self.weights = weights
+        self._everywhere: Flags = np.ones(len(nodes), dtype=np.bool_)
+        devices = max(len(self.ground.devices), 1)
+        self._cpu_per_device = max(float(self.ground.cpu.sum()) / devices, 1.0)
+        self._most_devices = int(np.diff(self.ground.first).max(initial=0)) + 1
+        self._expected: dict[int, float] = {}
+        self._demand: Demand | None = None
+        self._cache = _empty_cache(len(nodes), 16)
+        self._journal: list[tuple[Placement, int]] | None = None
+        loops.judge_all(self.ground, self.demand, self._cache)
+
+    # demand -----------------------------------------------------------------------------------
+
+    def number(self, shape: Shape) -> int:
+        """The number of a shape, by which every other call names it."""
+        known = len(self.table)
+        number = self.table.number(shape)
+        if number == known:
+            self._demand = None
+            if number >= len(self._cache.seen):
+                self._cache = _grown(self._cache)
+        return number
+
+    def expect(self, counts: Mapping[int, float]) -> None:
+        """From now on judge by this expected demand: shape number to how often it comes."""
+        self._expected = _frequent(self.table.shapes, counts)
+        self._demand = None
+        loops.judge_all(self.ground, self.demand, self._cache)
+
+    # choices ----------------------------------------------------------------------------------
+
+    def choose(self, shape: int, allowed: Flags | None = None) -> Placement | None:
+        """The place that costs the expected demand least; None where the shape fits nowhere."""
+        where = self._everywhere if allowed is None else allowed
+        places = self._places()
+        node = loops.choose(self.ground, self.demand, self._cache, shape, where, places)
+        return None if node < 0 else self._placement(shape, int(node), places)
+
+    def place_in_turn(self, arrivals: Ints) -> Ints:
+        """Choose and take for a run of shapes; the node of each, -1 where it fitted nowhere."""
+        return loops.place_in_turn(self.ground, self.demand, self._cache, arrivals, self._places())
+
+    def fits(self, shape: int, allowed: Flags | None = None) -> bool:
+        """Whether the shape fits on any open and allowed node."""
+        return bool(self.copies_by_node(shape, allowed).any())
+
+    def copies(self, shape: int, allowed: Flags | None = None) -> int:
+        """How many instances of this one shape could be placed now."""
+        return int(self.copies_by_node(shape, allowed).sum())
+
+    def copies_by_node(self, shape: int, allowed: Flags | None = None) -> Ints:
+        """The same for each node."""
+        copies = np.empty(len(self.ground.cpu), dtype=np.int64)
+        loops.node_copies(self.ground, self.demand, shape, copies)
+        if allowed is not None:
+            copies[~allowed] = 0
+        return copies
+
+    def cost(self, shape: int, node: int) -> float:
+        """What the shape costs at its best place on that node, in devices; inf: does not fit."""
+        useful = float(self._cache.useful[node])
+        where = (node, shape)
+        return loops.evaluate(self.ground, self.demand, useful, where, self._places())[0]
+
+    def fits_on(self, shape: int, node: int) -> bool:
+        """Whether the shape fits on that node now, be it open or not."""
+        return self.cost(shape, node) < np.inf
+
+    def could_hold(self, shape: int) -> Flags:
+        """For each node, whether it could hold the shape if nothing else ran on it."""
+        copies = np.empty(len(self._blank.cpu), dtype=np.int64)
+        loops.node_copies(self._blank, self.demand, shape, copies)
+        able: Flags = copies > 0
+        return able
+
+    # changes ----------------------------------------------------------------------------------
+
+    def take(self, placement: Placement) -> None:
+        """Occupy a place; refused, with nothing changed, where it is not free."""
+        self._refuse_misfit(placement)
+        self._book(placement, 1)
+
+    def give_back(self, placement: Placement) -> None:
+        """Free a place that was taken."""
+        self._book(placement, -1)
+
+    def set_open(self, node: int, is_open: bool) -> None:
+        """Close a node to new instances (drained, powered down, reserved), or open it again."""
+        self.ground.open[node] = is_open
+
+    @contextmanager
+    def what_if(self) -> Iterator[None]:
+        """Whatever is taken and given back inside is undone at the end."""
+        outer, self._journal = self._journal, []
+        try:
+            yield
+        finally:
+            journal, self._journal = self._journal, None
+            for placement, sign in reversed(journal or []):
+                self._book(placement, -sign)
+            self._journal = outer
+
+    def copy(self) -> "Packer":
+        """An independent packer in the same state."""
+        twin = object.__new__(Packer)
+        twin.__dict__.update(self.__dict__)
+        twin.ground = self.ground.copy()
+        twin.table = self.table.copy()
+        twin._cache = Cache._make(column.copy() for column in self._cache)
+        twin._journal = None
+        return twin
+
+    # figures ----------------------------------------------------------------------------------
+
+    def fragmentation(self) -> float:
+        """Share of the free device capacity that the expected demand cannot use (FGD's F)."""
+        return float(loops.fragmentation(self.ground, self.demand))
+
+    def usefulness(self) -> float:
+        """Free capacity by what the expected demand can do with it, in devices; more is better."""
+        return float(self._cache.useful[self.ground.open].sum()) / WHOLE_MILLI
+
+    def free_devices(self) -> Floats:
+        """Free worth of each node, in devices."""
+        free = np.empty(len(self.ground.cpu))
+        loops.free_by_node(self.ground, free)
+        return free / WHOLE_MILLI
+
+    @property
+    def demand(self) -> Demand:
+        """All that is asked and how it is judged, for the compiled loops."""
+        if self._demand is None:
+            self._demand = self._make_demand()
+        return self._demand
+
+    # inner ------------------------------------------------------------------------------------
+
+    def _make_demand(self) -> Demand:
+        shapes, asks = self.table.columns()
+        wanted = [shape for shape in self._expected if shapes.ask[shape] >= 0]
+        wanted.sort(key=lambda shape: (int(shapes.ask[shape]), shape))
+        weight = np.array([self._expected[shape] for shape in wanted], dtype=np.float64)
+        index = np.array(wanted, dtype=np.int64)
+        target = Target(
+            ask=shapes.ask[index],
+            cpu=shapes.cpu[index],
+            host=shapes.host[index],
+            per_cpu=_per_unit(shapes.cpu[index]),
+            per_host=_per_unit(shapes.host[index]),
+            weight=weight / weight.sum() if len(weight) else weight,
+            least_compute=int(shapes.least_compute[index].min(initial=WHOLE_MILLI)),
+        )
+        score = Score(
+            float(self.weights.fits),
+            float(self.weights.copies),
+            float(self.weights.headroom),
+            float(self.weights.opening),
+            self._cpu_per_device,
+        )
+        return Demand(shapes, asks, target, score)
+
+    def _places(self) -> Ints:
+        return np.empty((2, self._most_devices), dtype=np.int64)
+
+    def _placement(self, shape: int, node: int, places: Ints) -> Placement:
+        count = self.table.shapes[shape].devices
+        devices, slots = places[:, :count].tolist()
+        return Placement(shape, node, tuple(devices), tuple(slots))
+
+    def _book(self, placement: Placement, sign: int) -> None:
+        loops.book(
+            self.ground,
+            self.demand,
+            self._cache,
+            (placement.node, placement.shape),
+            np.array((placement.devices, placement.slots), dtype=np.int64),
+            sign,
+        )
+        if self._journal is not None:
+            self._journal.append((placement, sign))
+
+    def _refuse_misfit(self, placement: Placement) -> None:
+        node, shape = placement.node, placement.shape
+        wanted = self.table.shapes[shape]
+        first, end = self.ground.first[node], self.ground.first[node + 1]
+        ask = int(self.demand.shapes.ask[shape])
+        sound = (
+            bool(self.ground.open[node])
+            and self.ground.cpu[node] >= wanted.cpu_milli
+            and self.ground.host[node] >= wanted.host_mib
+            and len(placement.devices) == len(placement.slots) == wanted.devices
+            and len(set(placement.devices)) == wanted.devices
+            and all(first <= device < end for device in placement.devices)
+            and all(
+                loops.mask_fits(self.ground.devices, device, self.demand.asks, ask, mask)
+                for device, mask in zip(placement.devices, placement.slots, strict=True)
+            )
+        )
+        if not sound:
+            raise InvariantError(f"{placement} is not free", "choose a place again")
+
+
+def _frequent(shapes: Sequence[Shape], counts: Mapping[int, float]) -> dict[int, float]:
+    """The shapes that make up nearly all of the device capacity asked for, the largest first."""
+    asked = {shape: count * _devices(shapes[shape]) for shape, count in counts.items() if count > 0}
+    enough = EXPECTED_SHARE * sum(asked.values())
+    kept: dict[int, float] = {}
+    for shape in sorted(asked, key=lambda shape: (-asked[shape], shape)):
+        if enough <= 0.0:
+            break
+        kept[shape] = counts[shape]
+        enough -= asked[shape]
+    return kept
+
+
+def _devices(shape: Shape) -> float:
+    """Device capacity a shape asks for, where it asks for least."""
+    compute = min((max(ask.compute_milli, 1) for ask in shape.asks.values()), default=0)
+    return shape.devices * compute / WHOLE_MILLI
+
+
+def _per_unit(asked: Ints) -> Floats:
+    return np.where(asked > 0, 1.0 / np.maximum(asked, 1), np.inf)
+
+
+def _empty_cache(nodes: int, shapes: int) -> Cache:
+    return Cache(
+        useful=np.zeros(nodes),
+        largest=np.zeros(nodes, dtype=np.int64),
+        version=np.zeros(nodes, dtype=np.int64),
+        seen=np.full((shapes, nodes), -1, dtype=np.int64),
+        score=np.zeros((shapes, nodes)),
+        fit=np.zeros((shapes, nodes)),
+    )
+
+
+def _grown(cache: Cache) -> Cache:
+    more = _empty_cache(len(cache.version), len(cache.seen))
+    return Cache(
+        useful=cache.useful,
+        largest=cache.largest,
+        version=cache.version,
+        seen=np.concatenate([cache.seen, more.seen]),
+        score=np.concatenate([cache.score, more.score]),
+        fit=np.concatenate([cache.fit, more.fit]),
+    )

@@ -1,0 +1,145 @@
+"""Who may still use how much where: the isolation rule of pools, as sums over tables.
+
+All in devices by place. What a tenant uses beyond its own units is on the *commons*: open devices,
+and lent units that their owners do not use. The commons never run below zero by a placement that
+stays within its room; they do when an owner calls units back, and then borrowers must give back.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dure.domain.fleet.series import Floats
+
+Units = NDArray[np.int64]
+
+
+def _no_floats() -> Floats:
+    return np.zeros((0, 0))
+
+
+def _no_units() -> Units:
+    return np.zeros((0, 0), dtype=np.int64)
+
+
+@dataclass(slots=True)
+class Tables:
+    """What is held and used. Rows are pools or tenants, columns places."""
+
+    capacity: Floats = field(default_factory=lambda: np.zeros(0))
+    node_devices: Units = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Devices of one node at each place."""
+    owner: list[int] = field(default_factory=list)
+    """Tenant of each pool."""
+    unit: list[float] = field(default_factory=list)
+    """Devices that one unit of each pool takes."""
+    dedicated: list[bool] = field(default_factory=list)
+    units: Units = field(default_factory=_no_units)
+    """[pools]"""
+    lent: Units = field(default_factory=_no_units)
+    """[pools]"""
+    pool_use: Floats = field(default_factory=_no_floats)
+    """[pools] by workloads that name the pool."""
+    loose_use: Floats = field(default_factory=_no_floats)
+    """[tenants] by workloads that name no pool."""
+
+    def add_place(self) -> int:
+        """A new column."""
+        self.capacity = np.append(self.capacity, 0.0)
+        self.node_devices = np.append(self.node_devices, 1)
+        self._resize(len(self.owner), len(self.loose_use))
+        return len(self.capacity) - 1
+
+    def add_tenant(self) -> int:
+        """A new row of loose use."""
+        self._resize(len(self.owner), len(self.loose_use) + 1)
+        return len(self.loose_use) - 1
+
+    def add_pool(self, owner: int) -> int:
+        """A new pool that holds nothing."""
+        self.owner.append(owner)
+        self.unit.append(1.0)
+        self.dedicated.append(False)
+        self._resize(len(self.owner), len(self.loose_use))
+        return len(self.owner) - 1
+
+    def _resize(self, pools: int, tenants: int) -> None:
+        places = len(self.capacity)
+        self.units = _grown_units(self.units, pools, places)
+        self.lent = _grown_units(self.lent, pools, places)
+        self.pool_use = _grown(self.pool_use, pools, places)
+        self.loose_use = _grown(self.loose_use, tenants, places)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What follows from the tables at one moment."""
+
+    tables: Tables
+    idle: Floats
+    """[pools] own units that no workload of the pool uses."""
+    spare: Floats
+    """[tenants] idle units of shared pools, less what workloads without a pool use of them."""
+    loans: Floats
+    """[tenants] lent units that no workload of their pools uses."""
+    lent_idle: Floats
+    """[tenants] what others may use of what it can spare: its loans, as far as that reaches."""
+    beyond: Floats
+    """[tenants] what it uses beyond its own."""
+    commons: Floats
+    """Open and lent devices that nobody uses; below zero: borrowers must give back."""
+
+    def loose_rooms(self, tenant: int) -> Floats:
+        """By place, what a workload that names no pool may still take."""
+        own = self.spare[tenant] - self.lent_idle[tenant]
+        return np.asarray(np.maximum(own + self.commons, 0.0))
+
+    def pool_rooms(self, pool: int) -> Floats:
+        """By place, what a workload of the pool may still take.
+
+        Its idle units except those that are borrowed now, and the commons. Of the tenant's idle
+        units only `lent_idle` can be borrowed, and of the pool's only those that it lends itself.
+        A dedicated pool has its own units and no others.
+        """
+        idle = self.idle[pool]
+        if self.tables.dedicated[pool]:
+            return np.array(idle)
+        tenant = self.tables.owner[pool]
+        spare, lent_idle = self.spare[tenant], self.lent_idle[tenant]
+        loans = np.minimum(self.tables.lent[pool] * self.tables.unit[pool], idle)
+        unlent = np.minimum(idle - loans + self.loans[tenant], spare) - lent_idle
+        return np.asarray(np.maximum(np.minimum(idle, unlent) + self.commons, 0.0))
+
+
+def look(tables: Tables, held: Floats) -> View:
+    """The view of the moment; `held` is what all pools keep of each place, in whole devices."""
+    unit = np.asarray(tables.unit)[:, None]
+    own = tables.units * unit
+    idle = np.maximum(own - tables.pool_use, 0.0)
+    over = np.maximum(tables.pool_use - own, 0.0)
+    member = np.zeros((len(tables.loose_use), len(tables.owner)))
+    member[tables.owner, np.arange(len(tables.owner))] = 1.0
+    shared = member * ~np.asarray(tables.dedicated, dtype=bool)
+    spare = shared @ idle
+    absorbed = np.minimum(spare, tables.loose_use)
+    spare = spare - absorbed
+    loans = shared @ np.minimum(tables.lent * unit, idle)
+    lent_idle = np.minimum(loans, spare)
+    beyond = member @ over + tables.loose_use - absorbed
+    commons = tables.capacity - held + lent_idle.sum(axis=0) - beyond.sum(axis=0)
+    return View(tables, idle, spare, loans, lent_idle, beyond, commons)
+
+
+def _grown(table: Floats, rows: int, columns: int) -> Floats:
+    """The table with zeros added below and to the right."""
+    grown = np.zeros((rows, columns))
+    grown[: table.shape[0], : table.shape[1]] = table
+    return grown
+
+
+def _grown_units(table: Units, rows: int, columns: int) -> Units:
+    """Likewise."""
+    grown = np.zeros((rows, columns), dtype=np.int64)
+    grown[: table.shape[0], : table.shape[1]] = table
+    return grown

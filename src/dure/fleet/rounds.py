@@ -1,0 +1,296 @@
+"""One round of the global stage: costs and room in, a choice per job and prices out."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dure.domain.fleet.slices import ShareMode
+from dure.fleet.assignment.problem import (
+    UNPLACED,
+    Demand,
+    Prices,
+    Problem,
+    Sites,
+    Tenancy,
+    Warm,
+)
+from dure.fleet.assignment.solve import Effort, solve
+from dure.fleet.costs import CostTable, Surroundings, slot_lengths_h, spans
+from dure.fleet.round_loops import Wants, crowding, scarcity, take_turns
+from dure.fleet.sites import BANDWIDTH, DEVICES, DIMENSIONS, MEMORY, Floats, SiteBook
+from dure.fleet.tracks import HOUR_NS, Needs
+
+Integers = NDArray[np.int64]
+
+QUICK = Effort(
+    looks=4, steps=8, levels=(0.2, 0.0), dive_looks=1, dive_steps=8, passes=3, gap_goal=0.002
+)
+"""Effort of a round: it is repeated every few minutes with only a few jobs, prices known."""
+
+MISSED_SHARE = 0.01
+"""Gains below this part of what a job pays say nothing about scarcity."""
+CERTAIN_GAP = 0.001
+"""A choice known to be this near the best is taken as it is."""
+_SITES_KEPT = 16
+"""Cheapest sites per job that prices are found for; a round's few jobs rarely fill more."""
+_SKIP_FACTOR = 1.5
+"""A job that may not wait is left out only where nothing fits: this much over its dearest place."""
+_PRIORITY_VALUE = 0.5
+"""What a step of priority adds to that, as a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is free, in which slot, and what tenants may take of it."""
+
+    capacity: Floats
+    """[M, T, D]"""
+    fits_now: NDArray[np.bool_]
+    """[J, M]: whether a gang's instances fit as whole shapes at once, as far as summaries tell."""
+    tenancy: Tenancy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a round decided for its candidates."""
+
+    site: NDArray[np.int64]
+    """[J]; -1: no place."""
+    slot: NDArray[np.int64]
+    priced: Floats
+    """[J, M, T]: cost with congestion."""
+    crowding: Floats
+    """[J, M, T]: congestion alone."""
+    missed: Floats
+    """[M]: what jobs that found no room there would still gain by it, per device-hour."""
+    duals: Prices | None
+    skip: Floats
+    """[J]"""
+
+
+def capacity(around: Surroundings, slots_h: tuple[int, ...]) -> Floats:
+    """[M, T, D]: free now, and later what running work is expected to give back."""
+    columns = around.sites.columns
+    free = np.maximum(columns.free + columns.surplus, 0.0)
+    released = around.running.released(around.now_ns, slots_h, len(around.sites))
+    planned = around.plans.reserved(around.now_ns, slots_h, len(around.sites))
+    total = np.minimum(free[:, None, :] + released, columns.total[:, None, :]) - planned
+    total = np.where(columns.up[:, None, None], np.maximum(total, 0.0), 0.0)
+    # Whole devices bring their memory and bandwidth along: counting them again would only spread
+    # one price over three names.
+    whole = np.array([mode is ShareMode.WHOLE for _, mode in around.sites.kinds])[columns.kind]
+    total[whole, :, MEMORY] = total[whole, :, BANDWIDTH] = np.inf
+    return total
+
+
+def urgent(table: CostTable, around: Surroundings) -> NDArray[np.bool_]:
+    """[J]: who has waited long and can wait no longer without being late."""
+    now_ns, hold_ns = around.now_ns, around.settings.hold_ns
+    shortest_ns = np.where(table.eligible, table.run_h, np.inf).min(axis=1, initial=np.inf)
+    result = np.zeros(len(table.tracks), dtype=np.bool_)
+    for number, track in enumerate(table.tracks):
+        if now_ns - track.pending_ns >= hold_ns:
+            due_ns = track.workload.sla.deadline_ns
+            run_ns = float(shortest_ns[number]) * HOUR_NS
+            late = due_ns is not None and due_ns - now_ns - run_ns < 2 * hold_ns
+            result[number] = late or not table.may_wait[number]
+    return result
+
+
+def fits_now(table: CostTable, sites: SiteBook) -> NDArray[np.bool_]:
+    """[J, M]: whether all instances of each candidate fit now; one look per distinct shape."""
+    looked: dict[int, Floats] = {}
+    result = np.empty((len(table.tracks), len(sites)), dtype=np.bool_)
+    for number, track in enumerate(table.tracks):
+        key = id(track.needs)
+        if key not in looked:
+            looked[key] = rooms(track.needs, sites)
+        result[number] = looked[key] >= track.instances
+    return result
+
+
+def rooms(needs: Needs, sites: SiteBook) -> Floats:
+    """[M]: how many instances of a shape fit at each site now."""
+    columns = sites.columns
+    kind = columns.kind
+    room = np.zeros(len(sites))
+    for number, shape in enumerate(needs.shapes):
+        if shape is not None:
+            rows = np.flatnonzero(kind == number)
+            room[rows] = sites.room_for(rows, shape)
+    return room
+
+
+def decide(
+    table: CostTable, room: Room, around: Surroundings, warm: Prices | None = None
+) -> Choice:
+    """Choose a site and a start for every candidate, or none."""
+    crowded = _crowding(table, around)
+    priced = table.total + crowded
+    skip = _skips(table, priced)
+    cost = priced.copy()
+    cost[:, :, 0][~room.fits_now] = np.inf
+    busy = spans(table)
+    kind = around.sites.columns.kind
+    option, certain = _one_by_one(table, room, cost, skip, busy, kind)
+    slots = len(table.slots_h)
+    site, slot = _apart(option, slots)
+    if certain:
+        missed = _missed(table, priced, skip, site, slot, kind)
+        return Choice(site, slot, priced, crowded, missed, warm, skip)
+    kept = _worth_keeping(cost, site)
+    shift = np.minimum(np.where(np.isfinite(cost), cost, 0.0).min(axis=(1, 2)), 0.0)
+    problem = Problem(
+        cost=cost[:, kept] - shift[:, None, None],
+        skip_cost=skip - shift,
+        demand=Demand(table.usage, busy),
+        sites=Sites(kind[kept], room.capacity[kept]),
+        tenancy=_kept_tenancy(room.tenancy, kept),
+    )
+    solution = solve(problem, warm=_warm(warm, problem, kept), effort=QUICK)
+    duals = np.zeros(room.capacity.shape)
+    duals[kept] = solution.prices.site
+    extra = scarcity(table.usage, kind, duals, busy)
+    site, slot = _apart(solution.choice, slots)
+    site = np.where(site >= 0, kept[site], UNPLACED)
+    return Choice(
+        site=site,
+        slot=slot,
+        priced=priced + extra,
+        crowding=crowded + extra,
+        missed=_missed(table, priced, skip, site, slot, kind),
+        duals=replace(solution.prices, site=duals),
+        skip=skip,
+    )
+
+
+def _missed(
+    table: CostTable, priced: Floats, skip: Floats, site: Integers, slot: Integers, kind: Integers
+) -> Floats:
+    """[M]: mean gain per device-hour, over jobs that would rather be at a site now than they are.
+
+    That is how far a price may rise before these jobs no longer want to be there: what one round
+    found scarce, spread over the hours of those who would pay for it.
+    """
+    jobs = np.arange(len(site))
+    got = np.where(site >= 0, priced[jobs, site, slot], skip)
+    devices = table.usage[:, kind, DEVICES]
+    hours = devices * table.run_h
+    gain = np.where(np.isfinite(priced[:, :, 0]), got[:, None] - priced[:, :, 0], 0.0)
+    gain[site < 0] = (
+        0.0  # who found nothing anywhere says how little there is, not what it is worth
+    )
+    excluded = gain > MISSED_SHARE * np.abs(got)[:, None]
+    weight = np.where(excluded, devices, 0.0)
+    total = weight.sum(axis=0)
+    per_hour = np.where(excluded, gain, 0.0) / np.maximum(hours, 1e-9)
+    return np.asarray((weight * per_hour).sum(axis=0) / np.maximum(total, 1e-9))
+
+
+def _apart(option: Integers, slots: int) -> tuple[Integers, Integers]:
+    """Options as sites and slots."""
+    placed = option >= 0
+    return (
+        np.where(placed, option // slots, UNPLACED),
+        np.where(placed, option % slots, UNPLACED),
+    )
+
+
+def _worth_keeping(cost: Floats, site: Integers) -> Integers:
+    """Sites that matter to anybody in this round: each job's cheapest, and those already chosen."""
+    by_site = cost.min(axis=2)
+    count = by_site.shape[1]
+    if count <= _SITES_KEPT:
+        return np.arange(count)
+    cheapest = np.argpartition(by_site, _SITES_KEPT - 1, axis=1)[:, :_SITES_KEPT]
+    wanted = np.zeros(count, dtype=np.bool_)
+    wanted[cheapest.ravel()] = True
+    wanted[site[site >= 0]] = True
+    wanted &= np.isfinite(by_site).any(axis=0)
+    return np.flatnonzero(wanted)
+
+
+def _kept_tenancy(tenancy: Tenancy | None, kept: Integers) -> Tenancy | None:
+    if tenancy is None:
+        return None
+    return replace(tenancy, spend=tenancy.spend[:, kept], grams=tenancy.grams[:, kept])
+
+
+def _crowding(table: CostTable, around: Surroundings) -> Floats:
+    """[J, M, T]: what known congestion prices add over the hours a job would hold devices."""
+    book = around.adaptation.congestion
+    if not around.policy.congestion.enabled or not len(book.now):
+        return np.zeros(table.total.shape)
+    prices = book.ahead(around.now_ns, table.slots_h, forecast=around.policy.forecast)
+    if not prices.any():
+        return np.zeros(table.total.shape)
+    starts = np.array(table.slots_h, dtype=np.float64)
+    edges = np.append(starts, starts[-1] + slot_lengths_h(table.slots_h)[-1])
+    kind = around.sites.columns.kind
+    return crowding(table.usage[:, :, DEVICES].copy(), kind, prices, edges, table.run_h)
+
+
+def _skips(table: CostTable, priced: Floats) -> Floats:
+    """[J]: what it costs to give a job neither a place nor a plan: only where there is no room."""
+    highest = np.where(np.isfinite(priced), priced, 0.0).max(axis=(1, 2), initial=0.0)
+    priority = np.array([max(0, track.priority) for track in table.tracks])
+    return np.asarray(highest * _SKIP_FACTOR * (1.0 + _PRIORITY_VALUE * priority) + 1e-3)
+
+
+def _one_by_one(
+    table: CostTable, room: Room, cost: Floats, skip: Floats, busy: Integers, kind: Integers
+) -> tuple[Integers, bool]:
+    """Everybody's cheapest option with room, in turn; whether that is surely good enough.
+
+    No assignment costs less than everybody's cheapest option without regard to others. Where the
+    first come, first served one is as cheap, there is nothing for prices to find out.
+    """
+    jobs, sites, slots = cost.shape
+    flat = cost.reshape(jobs, sites * slots)
+    gain = skip - flat.min(axis=1)
+    order = np.argsort(-gain, kind="stable")
+    wants = Wants(flat, skip, table.usage, busy)
+    option = take_turns(wants, kind, room.capacity.copy(), order)
+    value = np.where(option >= 0, flat[np.arange(jobs), np.maximum(option, 0)], skip)
+    least = np.minimum(flat.min(axis=1), skip)
+    certain = bool((value - least).sum() <= CERTAIN_GAP * np.abs(least).sum())
+    if certain:
+        site, slot = _apart(option, slots)
+        certain = _within(room.tenancy, site, slot, kind)
+    return option, certain
+
+
+def _within(
+    tenancy: Tenancy | None,
+    site: NDArray[np.int64],
+    slot: NDArray[np.int64],
+    kind: NDArray[np.int64],
+) -> bool:
+    """Whether a choice keeps all caps and budgets; shares are summed over slots to be safe."""
+    if tenancy is None:
+        return True
+    jobs = np.flatnonzero(site >= 0)
+    site, slot, tenant = site[jobs], slot[jobs], tenancy.tenant[jobs]
+    tenants = tenancy.share_cap.shape[0]
+    share = np.bincount(tenant, tenancy.share[jobs, kind[site]], tenants)
+    spend = np.bincount(tenant, tenancy.spend[jobs, site, slot], tenants)
+    grams = np.bincount(tenant, tenancy.grams[jobs, site, slot], tenants)
+    return bool(
+        (share <= tenancy.share_cap.min(axis=1) + 1e-12).all()
+        and (np.append(spend, spend.sum()) <= tenancy.money_budget).all()
+        and (np.append(grams, grams.sum()) <= tenancy.carbon_budget).all()
+    )
+
+
+def _warm(prices: Prices | None, problem: Problem, kept: Integers) -> Warm | None:
+    """The prices of the round before, where that round had the same rows."""
+    capacity = problem.sites.capacity
+    if prices is None or prices.site.shape[1:] != capacity.shape[1:]:
+        return None
+    if problem.tenancy is not None and prices.share.shape != problem.tenancy.share_cap.shape:
+        return None
+    return Warm(replace(prices, site=prices.site[kept]))
+
+
+__all__ = ["DIMENSIONS", "UNPLACED", "Choice", "Room", "capacity", "decide", "fits_now", "rooms"]

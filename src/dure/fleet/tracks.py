@@ -1,0 +1,298 @@
+"""What the global stage remembers of every workload, and columns of those that have a place."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dure.domain.fleet.decisions import Explanation
+from dure.domain.fleet.slices import WHOLE_MILLI
+from dure.domain.fleet.workloads import Workload, WorkloadKind
+from dure.domain.ids import WorkloadId
+from dure.fleet.fit import Footprint, footprint, runtime_ns
+from dure.fleet.sites import DIMENSIONS, Floats, SiteBook, usage_of
+
+HOUR_NS = 3600 * 10**9
+
+
+class Phase(Enum):
+    """Where a workload is in its life."""
+
+    PENDING = "pending"
+    """Waits for a place; will be weighed in the next round."""
+    WAITING = "waiting"
+    """Was weighed and waits for a better hour or for room."""
+    PLACED = "placed"
+    """Ordered somewhere, not yet running."""
+    RUNNING = "running"
+    MOVING = "moving"
+    """Runs, and is ordered to another cluster."""
+
+
+HAS_PLACE = (Phase.PLACED, Phase.RUNNING, Phase.MOVING)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a workload takes on each class of devices; shared by workloads that ask for the same."""
+
+    shapes: tuple[Footprint | None, ...]
+    """Of one instance by class of devices; None: not there."""
+    usage: Floats
+    """[P, D] of one instance; 0 where there is no shape."""
+    busy: Floats
+    """[P]: devices of one instance that compute, in whole ones."""
+    fits: NDArray[np.bool_]
+    """[P]"""
+    whole: NDArray[np.bool_]
+    """[P]: whether an instance takes whole devices."""
+
+
+def needs_of(workload: Workload, sites: SiteBook) -> Needs:
+    """What one instance of a workload takes on each class of devices of the fleet."""
+    shapes = tuple(
+        footprint(workload.demand, profile, mode)
+        if workload.profiles is None or profile.name in workload.profiles
+        else None
+        for profile, mode in sites.kinds
+    )
+    usage = np.zeros((len(shapes), len(DIMENSIONS)))
+    for number, shape in enumerate(shapes):
+        if shape is not None:
+            usage[number] = usage_of(shape, 1)
+    return Needs(
+        shapes=shapes,
+        usage=usage,
+        busy=usage[:, 0].copy(),
+        fits=np.array([shape is not None for shape in shapes], dtype=np.bool_),
+        whole=np.array(
+            [shape is not None and shape.compute_milli == WHOLE_MILLI for shape in shapes],
+            dtype=np.bool_,
+        ),
+    )
+
+
+@dataclass(slots=True)
+class Track:
+    """One workload and all that happened to it."""
+
+    workload: Workload
+    needs: Needs
+    runtime_h: Floats
+    """[P]: of all its work on its least number of workers; infinite where it does not fit."""
+    phase: Phase = Phase.PENDING
+    attempt: int = 0
+    places: dict[int, "PlaceRow"] = field(default_factory=dict)
+    """By attempt; a job has at most one."""
+    saved_share: float = 0.0
+    done_share: float = 0.0
+    workers: int = 0
+    avoid: dict[int, int] = field(default_factory=dict)
+    """Sites that turned it down, and until when they are not asked."""
+    pending_ns: int = 0
+    """Since when it has had no place."""
+    wake_ns: int = 0
+    priority: int = 0
+    """Its own and its tenant's."""
+    stamp: int = 0
+    """Changes whenever it is woken or put to wait, so that old wake-up calls are known as such."""
+    plan: int = -1
+    """Row of its plan for later; -1: none."""
+    until_ns: int = 0
+    """The start it was told to wait for; 0: none."""
+    why: str = ""
+    """Why it waits."""
+    explanation: Explanation | None = None
+    moved_ns: int | None = None
+    violated: float = 0.0
+    """Of a service: smoothed share of time in violation."""
+    rate: float = 0.0
+    """Of a service: smoothed requests per second over all clusters; 0: nothing observed."""
+    possible: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    """[M]: where it could run on empty nodes, as of `possible_version` of the book of sites."""
+    possible_version: int = -1
+
+    @property
+    def id(self) -> WorkloadId:
+        """Of the workload."""
+        return self.workload.id
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it ends by itself."""
+        return self.workload.kind is not WorkloadKind.SERVING
+
+    @property
+    def instances(self) -> int:
+        """Workers a job starts with."""
+        return self.workload.gang.workers
+
+    @property
+    def active(self) -> bool:
+        """Whether it has a place."""
+        return self.phase in HAS_PLACE
+
+
+@dataclass(slots=True)
+class PlaceRow:
+    """Where an order of a workload went."""
+
+    site: int
+    row: int
+    """In the running columns."""
+    instances: int
+    ordered_ns: int
+    started_ns: int | None = None
+    start_ns: int = 0
+    """When it was expected to start."""
+    start_share: float = 0.0
+    """Part of the work that was done when it was ordered."""
+    extra: int = 0
+    """Workers beyond the least that an elastic gang has now."""
+    told: int = 0
+    """Summaries the site had given when it was ordered."""
+
+
+def runtimes_h(workload: Workload, sites: SiteBook, needs: Needs) -> Floats:
+    """Hours of all the work by class of devices; infinite where it cannot run."""
+    hours = np.full(len(sites.kinds), np.inf)
+    for number, (profile, _) in enumerate(sites.kinds):
+        if needs.fits[number]:
+            hours[number] = runtime_ns(workload, profile, workload.gang.workers) / HOUR_NS
+    return hours
+
+
+class RunningBook:
+    """Everything that has a place, in columns: where, until when, how much, for what money."""
+
+    def __init__(self) -> None:
+        size = 256
+        self.used = np.zeros(size, dtype=np.bool_)
+        self.site = np.zeros(size, dtype=np.int64)
+        self.tenant = np.zeros(size, dtype=np.int64)
+        self.start_ns = np.zeros(size, dtype=np.int64)
+        self.end_ns = np.zeros(size, dtype=np.int64)
+        """Expected; far in the future for a service."""
+        self.usage = np.zeros((size, len(DIMENSIONS)))
+        self.money = np.zeros(size)
+        """Expected over the run."""
+        self.grams = np.zeros(size)
+        self.priority = np.zeros(size, dtype=np.int64)
+        self.preemptible = np.zeros(size, dtype=np.bool_)
+        self.owner: list[WorkloadId | None] = [None] * size
+        self.count = 0
+        self.version = 0
+        self._spare = list(range(size - 1, -1, -1))
+
+    def add(
+        self, owner: WorkloadId, site: int, tenant: int, span_ns: tuple[int, int], usage: Floats
+    ) -> int:
+        """Take a placed workload in; returns its row."""
+        if not self._spare:
+            self._grow()
+        row = self._spare.pop()
+        self.used[row] = True
+        self.owner[row] = owner
+        self.site[row] = site
+        self.tenant[row] = tenant
+        self.start_ns[row], self.end_ns[row] = span_ns
+        self.usage[row] = usage
+        self.money[row] = self.grams[row] = 0.0
+        self.priority[row] = 0
+        self.preemptible[row] = False
+        self.count += 1
+        self.version += 1
+        return row
+
+    def remove(self, row: int) -> None:
+        """It ended or left."""
+        self.used[row] = self.preemptible[row] = False
+        self.usage[row] = 0.0
+        self.money[row] = self.grams[row] = 0.0
+        self.owner[row] = None
+        self._spare.append(row)
+        self.count -= 1
+        self.version += 1
+
+    def released(self, now_ns: int, slots_h: tuple[int, ...], sites: int) -> Floats:
+        """[M, T, D]: what ends until each start slot; what is overdue ends in the next."""
+        slots = len(slots_h)
+        released = np.zeros((sites, slots, len(DIMENSIONS)))
+        rows = np.flatnonzero(self.used)
+        if slots == 1 or not len(rows):
+            return released
+        edges = now_ns + np.array(slots_h[1:], dtype=np.int64) * HOUR_NS
+        slot = 1 + np.searchsorted(edges, self.end_ns[rows], side="left")
+        soon = slot < slots
+        rows, slot = rows[soon], slot[soon]
+        cells = self.site[rows] * slots + slot
+        for dimension in range(len(DIMENSIONS)):
+            sums = np.bincount(cells, self.usage[rows, dimension], sites * slots)
+            released[:, :, dimension] = sums.reshape(sites, slots)
+        np.cumsum(released, axis=1, out=released)
+        return released
+
+    def reserved(self, now_ns: int, slots_h: tuple[int, ...], sites: int) -> Floats:
+        """[M, T, D]: what plans of these rows take of each later start slot; of the first nothing.
+
+        Slots are as long as to the next one; a plan counts where it begins before their end and
+        ends after their beginning.
+        """
+        slots = len(slots_h)
+        taken = np.zeros((sites, slots, len(DIMENSIONS)))
+        rows = np.flatnonzero(self.used)
+        if slots == 1 or not len(rows):
+            return taken
+        begins = now_ns + np.array(slots_h, dtype=np.int64) * HOUR_NS
+        for slot in range(1, slots):
+            before = begins[slot + 1] if slot + 1 < slots else 2**62
+            there = (self.start_ns[rows] < before) & (self.end_ns[rows] > begins[slot])
+            busy = rows[there]
+            for dimension in range(len(DIMENSIONS)):
+                taken[:, slot, dimension] = np.bincount(
+                    self.site[busy], self.usage[busy, dimension], sites
+                )
+        return taken
+
+    def remaining_h(self, now_ns: int, sites: int) -> Floats:
+        """[M]: how long work at each site still runs, on average; 0 where nothing runs."""
+        rows = np.flatnonzero(self.used)
+        left = np.clip((self.end_ns[rows] - now_ns) / HOUR_NS, 0.0, _LONGEST_H)
+        total = np.bincount(self.site[rows], left, sites)
+        return np.asarray(total / np.maximum(np.bincount(self.site[rows], minlength=sites), 1))
+
+    def committed(self, now_ns: int, tenants: int) -> tuple[Floats, Floats]:
+        """[K] money and grams that placed work is still expected to use, by tenant."""
+        rows = np.flatnonzero(self.used)
+        length = np.maximum(self.end_ns[rows] - self.start_ns[rows], 1)
+        part = np.clip((self.end_ns[rows] - now_ns) / length, 0.0, 1.0)
+        tenant = self.tenant[rows]
+        return (
+            np.bincount(tenant, self.money[rows] * part, tenants).astype(np.float64),
+            np.bincount(tenant, self.grams[rows] * part, tenants).astype(np.float64),
+        )
+
+    def _grow(self) -> None:
+        size = len(self.owner)
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate((column, np.zeros_like(column))))
+        self.owner.extend([None] * size)
+        self._spare.extend(range(2 * size - 1, size - 1, -1))
+
+
+_COLUMNS = (
+    "used",
+    "site",
+    "tenant",
+    "start_ns",
+    "end_ns",
+    "usage",
+    "money",
+    "grams",
+    "priority",
+    "preemptible",
+)
+_LONGEST_H = 168.0
+"""Hours beyond which it does not matter how long something still runs."""

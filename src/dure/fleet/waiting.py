@@ -1,0 +1,120 @@
+"""Who waits, and who is called: newcomers, those whose hour has come, those with room at last."""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dure.domain.ids import WorkloadId
+from dure.fleet.tracks import Phase, Track
+
+_SPARE = 1.5
+"""For each free device, devices of waiting jobs that are called: some will not take the place."""
+_MOST_CALLED = 64
+"""Jobs called for one site in one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A site a waiting job would take, how much of it, and how much that is worth to it."""
+
+    site: int
+    devices: float
+    saving_per_device_hour: float
+    """Over its next best: who has the most is called first."""
+
+
+@dataclass(slots=True)
+class WaitingRoom:
+    """Pending workloads in the order they should be looked at."""
+
+    tracks: dict[WorkloadId, Track]
+    _new: dict[WorkloadId, None] = field(default_factory=dict)
+    _timed: list[tuple[int, int, WorkloadId]] = field(default_factory=list)
+    _wishes: dict[int, list[tuple[int, float, float, int, WorkloadId]]] = field(
+        default_factory=dict
+    )
+    _grew: dict[int, int] = field(default_factory=dict)
+    _stamp: int = 0
+
+    def admit(self, track: Track) -> None:
+        """It is new, or has lost its place: look at it in the next round."""
+        track.phase = Phase.PENDING
+        self._stamp += 1
+        track.stamp = self._stamp
+        self._new[track.id] = None
+
+    def wait(self, track: Track, wake_ns: int, wishes: Iterable[Wish]) -> None:
+        """It was looked at and waits, until a moment or until one of its wishes can come true."""
+        track.phase = Phase.WAITING
+        track.wake_ns = wake_ns
+        self._stamp += 1
+        track.stamp = self._stamp
+        heapq.heappush(self._timed, (wake_ns, track.stamp, track.id))
+        priority = track.priority
+        for wish in wishes:
+            entry = (-priority, -wish.saving_per_device_hour, wish.devices, track.stamp, track.id)
+            heapq.heappush(self._wishes.setdefault(wish.site, []), entry)
+
+    def leave(self, track: Track) -> None:
+        """It has a place, or is gone."""
+        self._stamp += 1
+        track.stamp = self._stamp
+        self._new.pop(track.id, None)
+
+    def wake(self, ids: Iterable[WorkloadId]) -> None:
+        """Look at these in the next round, whatever they wait for."""
+        for each in ids:
+            track = self.tracks.get(each)
+            if track is not None and track.phase is Phase.WAITING:
+                self.admit(track)
+
+    def waiting(self) -> list[WorkloadId]:
+        """All that have no place."""
+        return [track.id for track in self.tracks.values() if not track.active]
+
+    def call(self, now_ns: int, free: Iterable[tuple[int, int, float]], most: int) -> list[Track]:
+        """Who is to be looked at now; `free`: site, times it grew, free devices."""
+        called: dict[WorkloadId, Track] = {}
+        for each in self._new:
+            called[each] = self.tracks[each]
+        while self._timed and self._timed[0][0] <= now_ns:
+            _, stamp, each = heapq.heappop(self._timed)
+            track = self.tracks.get(each)
+            if track is not None and track.stamp == stamp:
+                called[each] = track
+        for site, grew, devices in free:
+            if self._grew.get(site) != grew:
+                self._grew[site] = grew
+                if site in self._wishes:
+                    self._call_for(site, devices, called)
+        chosen = sorted(
+            called.values(),
+            key=lambda track: (-track.priority, track.workload.submitted_ns, track.id),
+        )
+        for track in chosen[most:]:
+            self.admit(track)
+        for track in chosen[:most]:
+            self._new.pop(track.id, None)
+        return chosen[:most]
+
+    def _call_for(self, site: int, devices: float, called: dict[WorkloadId, Track]) -> None:
+        """Call those who want a site most, as far as its free devices go."""
+        heap = self._wishes[site]
+        room, kept, count = devices * _SPARE, [], 0
+        while heap and room > 0 and count < _MOST_CALLED:
+            entry = heapq.heappop(heap)
+            track = self.tracks.get(entry[4])
+            if track is None or track.stamp != entry[3]:
+                continue
+            if entry[2] > devices + 1e-9:
+                kept.append(entry)
+                if len(kept) > _MOST_CALLED:
+                    break
+                continue
+            called[track.id] = track
+            room -= entry[2]
+            count += 1
+        for entry in kept:
+            heapq.heappush(heap, entry)
+        if not heap:
+            del self._wishes[site]

@@ -1,0 +1,308 @@
+"""From a finished simulated run to its figures."""
+
+import statistics
+
+import numpy as np
+
+from dure.domain.fleet.catalogue import device_profile
+from dure.domain.fleet.clusters import Cluster, NodeGroup
+from dure.domain.fleet.policy import HOUR_NS
+from dure.domain.fleet.workloads import Workload
+from dure.domain.ids import TenantId
+from dure.domain.units import NS_PER_S
+from dure.fleet.bills import FLEET
+from dure.fleet.fit import footprint, never_fits, runtime_ns
+from dure.sim.fleet.results import (
+    ActionFigures,
+    ClusterFigures,
+    FleetResult,
+    ForecastFigures,
+    HourlySeries,
+    JobFigures,
+    MoneyTerms,
+    ServiceFigures,
+    SpeedFigures,
+    TenantFigures,
+)
+from dure.sim.fleet.setting import Setting
+from dure.sim.fleet.world import JobRecord, World
+
+
+def charge_unfinished(world: World) -> None:
+    """Bill what is left undone at the dearest on-demand price that could run it, and its lateness.
+
+    Its end is taken to be as late as that run would make it if it began when the simulation ended.
+    """
+    prices = Dearest(world.setting)
+    end_ns = world.setting.end_ns
+    for job in world.jobs.values():
+        if job.ended_ns >= 0 or job.refused:
+            continue
+        workload = job.workload
+        done = max((run.done_at(end_ns) for run in job.live), default=job.saved)
+        done = max(done, job.saved)
+        cost, took_ns = prices.of(workload, done)
+        books = world.books
+        books.punish(books.unfinished, workload, cost)
+        deadline_ns = workload.sla.deadline_ns
+        if deadline_ns is not None and end_ns + took_ns > deadline_ns:
+            late = workload.sla.late_cost(end_ns + took_ns - deadline_ns)
+            books.punish(books.late_jobs, workload, late)
+
+
+class Dearest:
+    """The dearest way to run a job: list prices of rented devices; energy where none is rented."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._fleet = setting.fleet
+        self._sites = [(c, group) for c in setting.fleet.clusters for group in c.groups]
+
+    def of(self, workload: Workload, done: float) -> tuple[float, int]:
+        """What the rest of a job costs there, and how long it takes."""
+        rented: list[tuple[float, int]] = []
+        owned: list[tuple[float, int]] = []
+        for cluster, group in self._sites:
+            if never_fits(workload, [(cluster.id, group)]) is not None:
+                continue
+            found = self._at(workload, cluster, group, done)
+            (owned if cluster.owned(group.profile) else rented).append(found)
+        return max(rented or owned, default=(0.0, 0))
+
+    def _at(
+        self, workload: Workload, cluster: Cluster, group: NodeGroup, done: float
+    ) -> tuple[float, int]:
+        profile = device_profile(group.profile)
+        shape = footprint(workload.demand, profile, group.mode)
+        share = shape.device_share if shape is not None else 0.0
+        took_ns = runtime_ns(workload, profile, workload.gang.workers, done)
+        hours = took_ns / HOUR_NS * share * workload.gang.workers
+        tariff = cluster.tariff
+        price = tariff.device_hour.get(group.profile)
+        if price is None:
+            watts = profile.power_w(1.0) + group.base_power_w / group.devices
+            price = watts / 1e6 * cluster.pue * float(cluster.electricity_per_mwh.values.max())
+        else:
+            price *= max(tariff.calendar)
+        return self._fleet.rates.to_base(price * hours, tariff.currency), took_ns
+
+
+def collect(world: World, mode: str, wall_s: float) -> FleetResult:
+    """All figures of a run; `charge_unfinished` has been called."""
+    setting = world.setting
+    totals = world.books.totals()
+    jobs = _jobs(world)
+    services = _services(world)
+    devices = sum(member.hardware.devices for member in world.members)
+    hours = setting.duration_ns / HOUR_NS
+    money = MoneyTerms(
+        rent=totals.rent,
+        energy=totals.energy,
+        transfers=totals.transfers,
+        late_jobs=sum(world.books.late_jobs.values()),
+        slow_services=sum(world.books.slow_services.values()),
+        unfinished=sum(world.books.unfinished.values()),
+    )
+    fragmentation = world.history.hours.fragmentation
+    return FleetResult(
+        mode=mode,
+        scenario=setting.name,
+        seed=setting.seed,
+        currency=setting.fleet.rates.base,
+        simulated_s=setting.duration_ns / NS_PER_S,
+        devices=devices,
+        money=money,
+        kg_co2=totals.g_co2 / 1000.0,
+        kwh=sum(
+            meter.kwh * cluster.pue
+            for meter, cluster in zip(world.books.clusters, setting.fleet.clusters, strict=True)
+        ),
+        jobs=jobs,
+        services=services,
+        actions=_actions(world),
+        slo_attainment=min(jobs.on_time_share, services.within_target_share),
+        utilisation=totals.device_h / devices / hours,
+        open_share=totals.open_device_h / devices / hours,
+        fragmentation=statistics.fmean(fragmentation) if fragmentation else 0.0,
+        forecasts=_forecasts(world),
+        hourly=_hourly(world),
+        tenants=_tenants(world),
+        clusters=_clusters(world),
+        explanations=world.history.explanations,
+        warnings=tuple(world.history.warnings),
+        speed=_speed(world, wall_s),
+    )
+
+
+def _jobs(world: World) -> JobFigures:
+    end_ns = world.setting.end_ns
+    records = [job for job in world.jobs.values() if not job.refused]
+    refused = len(world.jobs) - len(records)
+    if not records:
+        return JobFigures(submitted=len(world.jobs), refused=refused)
+    submitted = np.array([job.workload.submitted_ns for job in records])
+    ended = np.array([job.ended_ns if job.ended_ns >= 0 else end_ns for job in records])
+    started = np.array([job.started_ns if job.started_ns >= 0 else end_ns for job in records])
+    completion_s = (ended - submitted) / NS_PER_S
+    wait_s = (started - submitted) / NS_PER_S
+    with_deadline = [job for job in records if _has_deadline(job, end_ns)]
+    on_time = sum(_on_time(job) for job in with_deadline)
+    done = sum(job.ended_ns >= 0 for job in records)
+    return JobFigures(
+        submitted=len(world.jobs),
+        ended=done,
+        unfinished=len(records) - done,
+        refused=refused,
+        with_deadline=len(with_deadline),
+        on_time_share=on_time / len(with_deadline) if with_deadline else 1.0,
+        mean_completion_s=float(completion_s.mean()),
+        p95_completion_s=float(np.percentile(completion_s, 95)),
+        mean_wait_s=float(wait_s.mean()),
+        p95_wait_s=float(np.percentile(wait_s, 95)),
+        lost_device_h=world.history.lost_device_s / 3600.0,
+    )
+
+
+def _has_deadline(job: JobRecord, end_ns: int) -> bool:
+    deadline_ns = job.workload.sla.deadline_ns
+    return deadline_ns is not None and deadline_ns <= end_ns
+
+
+def _on_time(job: JobRecord) -> bool:
+    deadline_ns = job.workload.sla.deadline_ns
+    return deadline_ns is not None and 0 <= job.ended_ns <= deadline_ns
+
+
+def _services(world: World) -> ServiceFigures:
+    services = world.services
+    count = len(services.workloads)
+    if not count:
+        return ServiceFigures()
+    minutes = float(services.minutes.sum())
+    violated = float(services.violated_minutes.sum())
+    simulated_s = world.setting.duration_ns / NS_PER_S
+    return ServiceFigures(
+        services=count,
+        minutes=minutes,
+        within_target_share=1.0 - violated / minutes if minutes else 1.0,
+        violated_minutes=violated,
+        mean_replicas=services.replica_s / simulated_s / count,
+        requests=float(services.requests.sum()),
+        starts=world.counts["service_starts"],
+    )
+
+
+def _actions(world: World) -> ActionFigures:
+    counts = world.counts
+    return ActionFigures(
+        placements=counts["placements"],
+        moves=counts["moves"],
+        moves_abandoned=counts["moves_abandoned"],
+        moves_proposed=counts["moves_proposed"],
+        expected_saving=world.savings.expected,
+        realised_saving=world.savings.realised,
+        local_moves=counts["local_moves"],
+        preemptions=counts["preemptions"],
+        deferrals=counts["deferrals"],
+        turned_down=counts["turned_down"],
+        grown=counts["grown"],
+        shrunk=counts["shrunk"],
+        powered_down=counts["powered_down"],
+        warnings=counts["warnings"],
+        transfers=counts["transfers"],
+        moved_gb=world.history.moved_gb,
+    )
+
+
+def _forecasts(world: World) -> ForecastFigures:
+    errors = getattr(world.centre, "forecast_errors", None)
+    if errors is None:
+        return ForecastFigures()
+    found = errors()
+    return ForecastFigures(found.get("price"), found.get("carbon"), found.get("load"))
+
+
+def _hourly(world: World) -> HourlySeries:
+    hours = world.history.hours
+    columns = (hours.rent, hours.energy, hours.transfers, hours.penalties)
+    return HourlySeries(
+        start_ns=world.setting.start_ns,
+        money=tuple(sum(values) for values in zip(*columns, strict=True)),
+        rent=tuple(hours.rent),
+        energy=tuple(hours.energy),
+        transfers=tuple(hours.transfers),
+        penalties=tuple(hours.penalties),
+        kg_co2=tuple(hours.kg_co2),
+        utilisation=tuple(hours.utilisation),
+        open_share=tuple(hours.open_share),
+        fragmentation=tuple(hours.fragmentation),
+        service_within_target=tuple(hours.service_within_target),
+        jobs_on_time=tuple(hours.jobs_on_time),
+        waiting_jobs=tuple(hours.waiting_jobs),
+        running_jobs=tuple(hours.running_jobs),
+        congestion=tuple(hours.congestion),
+    )
+
+
+def _tenants(world: World) -> tuple[TenantFigures, ...]:
+    books = world.books
+    end_ns = world.setting.end_ns
+    ended: dict[TenantId, int] = {}
+    due: dict[TenantId, list[bool]] = {}
+    for job in world.jobs.values():
+        tenant = job.workload.tenant
+        ended[tenant] = ended.get(tenant, 0) + (job.ended_ns >= 0)
+        if not job.refused and _has_deadline(job, end_ns):
+            due.setdefault(tenant, []).append(_on_time(job))
+    figures = []
+    for line in books.ledger.bill():
+        met = due.get(line.tenant, [])
+        figures.append(
+            TenantFigures(
+                tenant=line.tenant if line.tenant != FLEET else "(fleet, idle)",
+                money=MoneyTerms(
+                    rent=line.rent,
+                    energy=line.energy,
+                    transfers=line.transfer,
+                    late_jobs=books.late_jobs.get(line.tenant, 0.0),
+                    slow_services=books.slow_services.get(line.tenant, 0.0),
+                    unfinished=books.unfinished.get(line.tenant, 0.0),
+                ),
+                kg_co2=line.g_co2 / 1000.0,
+                device_h=books.device_h.get(line.tenant, 0.0),
+                jobs_ended=ended.get(line.tenant, 0),
+                on_time_share=sum(met) / len(met) if met else 1.0,
+            )
+        )
+    return tuple(figures)
+
+
+def _clusters(world: World) -> tuple[ClusterFigures, ...]:
+    hours = world.setting.duration_ns / HOUR_NS
+    return tuple(
+        ClusterFigures(
+            cluster=member.id,
+            region=member.cluster.region,
+            cluster_class=member.cluster.cluster_class.value,
+            devices=member.hardware.devices,
+            device_h=meter.device_h,
+            open_device_h=meter.open_device_h,
+            utilisation=meter.device_h / hours / max(1, member.hardware.devices),
+            money=meter.rent + meter.energy,
+            kg_co2=meter.g_co2 / 1000.0,
+            jobs=member.jobs_ended,
+        )
+        for member, meter in zip(world.members, world.books.clusters, strict=True)
+    )
+
+
+def _speed(world: World, wall_s: float) -> SpeedFigures:
+    rounds_ms = [1000.0 * each for each in world.round_s]
+    return SpeedFigures(
+        wall_s=wall_s,
+        centre_s=world.centre_s,
+        local_s=sum(member.stage_s for member in world.members),
+        rounds=len(rounds_ms),
+        events=world.agenda.done,
+        centre_round_ms_median=statistics.median(rounds_ms) if rounds_ms else 0.0,
+        centre_round_ms_p99=float(np.percentile(rounds_ms, 99)) if rounds_ms else 0.0,
+    )

@@ -1,0 +1,160 @@
+"""CSV files read strictly: a complaint about a row names the file, the line and the column."""
+
+import csv
+import datetime
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dure.domain.errors import InputError
+from dure.sim.documents import nearest
+
+csv.field_size_limit(1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFile:
+    """A parsed file: its header, its rows as text, and the line each row came from."""
+
+    path: Path
+    header: tuple[str, ...]
+    rows: list[list[str]]
+    lines: list[int]
+
+    def index(self, column: str) -> int:
+        """Where a column is; raises `InputError` with the nearest name for one that is missing."""
+        try:
+            return self.header.index(column)
+        except ValueError:
+            raise InputError(
+                f"has no column '{column}'",
+                nearest(column, [name for name in self.header if name], "one of"),
+                file=str(self.path),
+            ) from None
+
+    def wrong(self, row: int, column: str, what: str, remedy: str) -> InputError:
+        """A complaint about one cell."""
+        place = f"{self.path}, line {self.lines[row]}"
+        return InputError(what, remedy, file=place, field=f"column '{column}'")
+
+    def numbers(
+        self, column: str, *, least: float = -math.inf, empty: float | None = None
+    ) -> list[float]:
+        """A column as finite numbers of at least `least`; an empty cell is `empty`, if given."""
+        index = self.index(column)
+        found = []
+        for row, cells in enumerate(self.rows):
+            text = cells[index]
+            if not text.strip() and empty is not None:
+                found.append(empty)
+                continue
+            try:
+                value = float(text)
+            except ValueError:
+                value = math.nan
+            if not math.isfinite(value) or value < least:
+                raise self.wrong(row, column, *_no_number(text, least))
+            found.append(value)
+        return found
+
+    def counts(self, column: str, *, least: int = 0) -> list[int]:
+        """A column as whole numbers of at least `least`."""
+        index = self.index(column)
+        found = []
+        for row, cells in enumerate(self.rows):
+            try:
+                value = int(cells[index])
+            except ValueError:
+                value = least - 1
+            if value < least:
+                shown = f"'{cells[index]}'" if cells[index].strip() else "an empty cell"
+                raise self.wrong(
+                    row,
+                    column,
+                    f"{shown} is no whole number of at least {least}",
+                    "correct or remove the row",
+                )
+            found.append(value)
+        return found
+
+    def times(self, column: str) -> list[datetime.datetime]:
+        """A column as moments; without a zone they are UTC."""
+        index = self.index(column)
+        found = []
+        for row, cells in enumerate(self.rows):
+            try:
+                moment = datetime.datetime.fromisoformat(cells[index].strip())
+            except ValueError:
+                raise self.wrong(
+                    row,
+                    column,
+                    f"'{cells[index]}' is not a moment in time",
+                    "write it as '2023-10-01 13:00:00'",
+                ) from None
+            found.append(moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC))
+        return found
+
+
+def _no_number(text: str, least: float) -> tuple[str, str]:
+    if not text.strip():
+        return "the value is missing", "fill the gap in the data"
+    bound = f" of at least {least:g}" if math.isfinite(least) else ""
+    return f"'{text.strip()}' is no number{bound}", "correct the value"
+
+
+def read_csv(path: Path, columns: Sequence[str] = ()) -> CsvFile:
+    """The whole file, of which every row has as many cells as the header; `columns` must exist."""
+    found = _reading(path, lambda: _rows(path))
+    for column in columns:
+        found.index(column)
+    return found
+
+
+def _rows(path: Path) -> CsvFile:
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    with path.open(encoding="utf-8", newline="") as stream:
+        reader = csv.reader(stream, strict=True)
+        try:
+            header = tuple(cell.strip() for cell in next(reader, []))
+            if not header:
+                raise InputError("the file is empty", "give a header and rows", file=str(path))
+            for row in reader:
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise _at(
+                        path,
+                        reader.line_num,
+                        f"has {len(row)} columns where the header has {len(header)}",
+                        "correct or remove the row",
+                    )
+                rows.append(row)
+                lines.append(reader.line_num)
+        except csv.Error as error:
+            what = f"is not CSV ({error})"
+            raise _at(path, reader.line_num, what, "correct the row") from error
+    if not rows:
+        raise InputError("has no rows below its header", "give at least one", file=str(path))
+    return CsvFile(path, header, rows, lines)
+
+
+def _at(path: Path, line: int, what: str, remedy: str) -> InputError:
+    return InputError(what, remedy, file=f"{path}, line {line}")
+
+
+def _reading(path: Path, work: Callable[[], CsvFile]) -> CsvFile:
+    """Whatever the system says against reading a file, in a sentence."""
+    try:
+        return work()
+    except FileNotFoundError:
+        raise InputError(
+            "there is no such file", "check --data and the name in the scenario", file=str(path)
+        ) from None
+    except UnicodeDecodeError as error:
+        raise InputError("this is not UTF-8 text", "save it as UTF-8", file=str(path)) from error
+    except OSError as error:
+        raise InputError(
+            f"cannot be read ({error.strerror})", "name a readable file", file=str(path)
+        ) from error

@@ -1,0 +1,447 @@
+"""One member cluster in the simulated fleet: its local stage in the loop with true hardware.
+
+What the local stage says is carried out here; what becomes of it (instances that get warm, jobs
+that end) goes back as events. The centre's side is in `world`.
+"""
+
+import time
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+from dure.domain.fleet.decisions import InstanceId, Order, Placement
+from dure.domain.fleet.events import (
+    CheckpointReached,
+    GlobalEvent,
+    InstanceEnded,
+    InstanceWarm,
+    LocalEvent,
+    NodeBack,
+    NodeLost,
+    OrderGiven,
+    OrderWithdrawn,
+    RoundDue,
+)
+from dure.domain.fleet.instructions import (
+    LocalInstruction,
+    MoveInstance,
+    PowerNode,
+    ReportSummary,
+    StartInstance,
+    StopInstance,
+    TurnDownOrder,
+    Warn,
+)
+from dure.domain.fleet.workloads import WorkloadKind
+from dure.domain.ids import WorkloadId
+from dure.domain.units import NS_PER_S
+from dure.fleet.fit import footprint
+from dure.sim.fleet.billing import Books, Holding
+from dure.sim.fleet.engine import NEVER_NS, Agenda
+from dure.sim.fleet.hardware import Hardware
+from dure.sim.fleet.jobs import Instance, Run
+
+RunKey = tuple[WorkloadId, int]
+
+
+class LocalStage(Protocol):
+    """What the world drives in every cluster."""
+
+    @property
+    def awaited(self) -> Collection[WorkloadId]:
+        """Jobs whose next checkpoint it waits for, beside those that have grown."""
+
+    def handle(self, event: LocalEvent) -> list[LocalInstruction]:
+        """Take an event, answer with instructions."""
+
+
+class Surroundings(Protocol):
+    """What a member needs of the world around it."""
+
+    agenda: Agenda
+    books: Books
+
+    def stored_ns(self, run: Run, member: "Member", now_ns: int) -> int:
+        """When all data of a run is in its cluster; transfers begin where it is not."""
+
+    def received(self, run: Run, member: "Member") -> None:
+        """An order is about to be handed to a local stage."""
+
+    def closed(self, run: Run, now_ns: int) -> None:
+        """An order is gone from its cluster."""
+
+    def started(self, run: Run, member: "Member", now_ns: int) -> None:
+        """The first instance of an order got a place."""
+
+    def running(self, run: Run, member: "Member", now_ns: int) -> None:
+        """All instances of an order are warm."""
+
+    def ended(self, run: Run, member: "Member", now_ns: int) -> None:
+        """A job is done."""
+
+    def turned_down(self, run: Run, member: "Member", why: str, now_ns: int) -> None:
+        """A cluster gave an order back."""
+
+    def workers_changed(self, run: Run, member: "Member", now_ns: int) -> None:
+        """A running job grew or shrank."""
+
+    def lost_work(self, run: Run, share: float) -> None:
+        """Work that must be done again."""
+
+    def summarised(self, member: "Member", summary: ReportSummary, now_ns: int) -> None:
+        """A cluster said what is left."""
+
+    def warned(self, warning: Warn) -> None:
+        """A stage had something to say."""
+
+    def service_changed(self, run: Run, member: "Member") -> None:
+        """A service has another number of warm instances."""
+
+    def count(self, what: str) -> None:
+        """One more of something."""
+
+
+class Member:
+    """A cluster: local stage, hardware, and the orders it has."""
+
+    def __init__(
+        self, hardware: Hardware, stage: LocalStage, around: Surroundings, container_start_s: float
+    ) -> None:
+        self._books = around.books
+        self.index = hardware.index
+        self.id = hardware.cluster.id
+        self.cluster = hardware.cluster
+        self.hardware = hardware
+        self.stage = stage
+        self.runs: dict[RunKey, Run] = {}
+        self.reachable = True
+        self.outbox: list[GlobalEvent] = []
+        """What the centre has not heard yet."""
+        self.inbox: list[Callable[[int], None]] = []
+        """What the centre wanted while the cluster could not be reached."""
+        self.stage_s = 0.0
+        self.jobs_ended = 0
+        self._around = around
+        self._start_ns = round(container_start_s * NS_PER_S)
+        self._touched: list[Run] = []
+        self._guests: dict[int, set[Instance]] = {}
+        """By node; a set in the order of nothing: only ever walked sorted."""
+        self._warming: dict[tuple[int, Run], list[tuple[Instance, int]]] = {}
+        self._carry: dict[type[Any], Callable[[Any, int], None]] = {
+            StartInstance: self._start,
+            StopInstance: self._stop,
+            MoveInstance: self._move,
+            PowerNode: self._power,
+            TurnDownOrder: self._turn_down,
+            ReportSummary: self._summary,
+            Warn: self._warn,
+        }
+
+    # --- events in ---------------------------------------------------------------------------
+
+    def tell(self, event: LocalEvent) -> None:
+        """Give the local stage an event and do what it says."""
+        started = time.perf_counter()
+        instructions = self.stage.handle(event)
+        self.stage_s += time.perf_counter() - started
+        if instructions:
+            self._carry_out(instructions, event.now_ns)
+
+    def round(self, now_ns: int) -> None:
+        """Its tick."""
+        self.tell(RoundDue(now_ns))
+        if self.stage.awaited:
+            for name in sorted(self.stage.awaited):
+                for run in self._runs_of(name):
+                    self._await_checkpoint(run, now_ns)
+
+    def give(self, order: Order, now_ns: int) -> Run:
+        """An order of the centre arrives."""
+        group = order.site.group
+        account = self._books.open(order.workload, self.index, self.hardware.owned(group), now_ns)
+        run = Run(order, self.index, self.hardware.groups[group].profile, account, now_ns)
+        self.runs[order.workload.id, order.attempt] = run
+        self._around.received(run, self)
+        self.tell(OrderGiven(now_ns, order))
+        return run
+
+    def withdraw(self, run: Run, now_ns: int) -> None:
+        """The centre no longer wants an order here."""
+        self.tell(OrderWithdrawn(now_ns, run.workload.id, run.attempt))
+        self.close(run, now_ns)
+
+    def close(self, run: Run, now_ns: int) -> None:
+        """Forget an order, and take back whatever it still holds."""
+        if run.ended:
+            return
+        del self.runs[run.workload.id, run.attempt]
+        run.settle(now_ns)
+        run.ended = True
+        if run.instances:
+            for instance in list(run.instances.values()):
+                self._drop(instance, now_ns)
+            self._settle_touched(now_ns)
+        self._set_power(run, 0.0, now_ns)
+        self._books.enter(run.account)
+        self._around.closed(run, now_ns)
+
+    def node_lost(self, number: int, now_ns: int) -> None:
+        """A node dies with everything on it."""
+        node = self.hardware.nodes[number]
+        if not node.up:
+            return
+        for instance in sorted(self._guests.get(number, ()), key=_by_id):
+            self._drop(instance, now_ns)
+        node.up = False
+        self.hardware.power(number, False, now_ns)
+        self.tell(NodeLost(now_ns, number))
+        self._settle_touched(now_ns)
+
+    def node_back(self, number: int, now_ns: int) -> None:
+        """A node can be used again."""
+        node = self.hardware.nodes[number]
+        if node.up:
+            return
+        node.up = True
+        self.hardware.power(number, True, now_ns)
+        node.ready_ns = now_ns
+        self.tell(NodeBack(now_ns, number))
+
+    # --- instructions out --------------------------------------------------------------------
+
+    def _carry_out(self, instructions: list[LocalInstruction], now_ns: int) -> None:
+        carry = self._carry
+        for instruction in instructions:
+            carry[type(instruction)](instruction, now_ns)
+        for (ready_ns, _), waiting in self._warming.items():
+            self._around.agenda.note(ready_ns, self._warm, waiting)
+        self._warming.clear()
+        self._settle_touched(now_ns)
+
+    def _start(self, instruction: StartInstance, now_ns: int) -> None:
+        name = instruction.instance
+        run = self.runs[name.workload, name.attempt]
+        first = not run.instances and run.first_warm_ns < 0
+        holding = self._occupy(run, instruction.placement, now_ns)
+        instance = Instance(name, run, instruction.placement, holding)
+        run.instances[name.index] = instance
+        self._prepare(instance, now_ns)
+        if run.workload.kind is WorkloadKind.SERVING:
+            self._around.count("service_starts")
+        if first:
+            self._around.started(run, self, now_ns)
+
+    def _prepare(self, instance: Instance, now_ns: int) -> None:
+        """Have an instance warm after a while: its node boots, its data comes, it loads."""
+        run, placement = instance.run, instance.placement
+        guests = self._guests.setdefault(placement.node, set())
+        guests.add(instance)
+        node = self.hardware.nodes[placement.node]
+        if node.turns:
+            self._touch_all(guests)
+        self.hardware.power(placement.node, True, now_ns)
+        ready_ns = max(now_ns, node.ready_ns, self._around.stored_ns(run, self, now_ns))
+        ready_ns += self._start_ns
+        service = run.workload.service
+        if service is not None:
+            ready_ns += round(service.load_s * NS_PER_S)
+        instance.arrival += 1
+        waiting = self._warming.setdefault((ready_ns, run), [])
+        waiting.append((instance, instance.arrival))
+
+    def _occupy(self, run: Run, placement: Placement, now_ns: int) -> Holding:
+        return self.hardware.take(placement, run.workload.demand, now_ns)
+
+    def _vacate(
+        self, instance: Instance, placement: Placement, holding: Holding, now_ns: int
+    ) -> None:
+        """Give one place of an instance back; those that shared its devices may run faster."""
+        holding.end(instance.run.account, now_ns)
+        self.hardware.release(placement, instance.run.workload.demand)
+        guests = self._guests[placement.node]
+        guests.discard(instance)
+        if self.hardware.nodes[placement.node].turns:
+            self._touch_all(guests)
+
+    def _touch(self, run: Run) -> None:
+        if not run.touched:
+            run.touched = True
+            self._touched.append(run)
+
+    def _touch_all(self, guests: set[Instance]) -> None:
+        for guest in sorted(guests, key=_by_id):
+            self._touch(guest.run)
+
+    def _drop(self, instance: Instance, now_ns: int) -> None:
+        """An instance is no more."""
+        run = instance.run
+        del run.instances[instance.id.index]
+        self._vacate(instance, instance.placement, instance.holding, now_ns)
+        if instance.leaving is not None:
+            self._vacate(instance, *instance.leaving, now_ns)
+        if instance.warm:
+            run.warm -= 1
+        instance.arrival = -1
+        self._touch(run)
+
+    def _stop(self, instruction: StopInstance, now_ns: int) -> None:
+        name = instruction.instance
+        run = self.runs.get((name.workload, name.attempt))
+        instance = run.instances.get(name.index) if run is not None else None
+        if instance is None:
+            return
+        self._drop(instance, now_ns)
+
+    def _move(self, instruction: MoveInstance, now_ns: int) -> None:
+        name = instruction.instance
+        instance = self.runs[name.workload, name.attempt].instances[name.index]
+        run = instance.run
+        if instance.leaving is not None:
+            self._vacate(instance, *instance.leaving, now_ns)
+        if instruction.warm_first:
+            instance.leaving = (instance.placement, instance.holding)
+        else:
+            self._vacate(instance, instance.placement, instance.holding, now_ns)
+            if instance.warm:
+                instance.warm = False
+                run.warm -= 1
+            self._touch(run)
+        instance.placement = instruction.placement
+        instance.holding = self._occupy(run, instruction.placement, now_ns)
+        self._prepare(instance, now_ns)
+        self._around.count("local_moves")
+
+    def _power(self, instruction: PowerNode, now_ns: int) -> None:
+        self.hardware.power(instruction.node, instruction.on, now_ns)
+        if not instruction.on:
+            self._around.count("powered_down")
+
+    def _turn_down(self, instruction: TurnDownOrder, now_ns: int) -> None:
+        run = self.runs.get((instruction.workload, instruction.attempt))
+        if run is not None:
+            self._around.turned_down(run, self, instruction.why, now_ns)
+
+    def _summary(self, instruction: ReportSummary, now_ns: int) -> None:
+        self._around.summarised(self, instruction, now_ns)
+
+    def _warn(self, instruction: Warn, now_ns: int) -> None:
+        self._around.warned(instruction)
+
+    # --- what becomes of it ------------------------------------------------------------------
+
+    def _warm(self, now_ns: int, waiting: list[tuple[Instance, int]]) -> None:
+        """Instances of one order are ready."""
+        ready = [instance for instance, arrival in waiting if instance.arrival == arrival]
+        if not ready:
+            return
+        run = ready[0].run
+        for instance in ready:
+            if instance.leaving is not None:
+                self._vacate(instance, *instance.leaving, now_ns)
+                self._guests[instance.placement.node].add(instance)
+                instance.leaving = None
+            if not instance.warm:
+                instance.warm = True
+                run.warm += 1
+        self._touch(run)
+        self._settle_touched(now_ns)
+        for instance in ready:
+            if instance.arrival > 0:
+                self.tell(InstanceWarm(now_ns, instance.id))
+
+    def _settle_touched(self, now_ns: int) -> None:
+        """Look at every order whose instances have changed."""
+        while self._touched:
+            run = self._touched.pop()
+            run.touched = False
+            if not run.ended:
+                self._reconsider(run, now_ns)
+
+    def _reconsider(self, run: Run, now_ns: int) -> None:
+        """Set an order's speed, power and end by the instances it has now."""
+        if run.workload.kind is WorkloadKind.SERVING:
+            self._around.service_changed(run, self)
+            if not run.told_start and run.warm >= run.order.instances:
+                run.told_start = True
+                self._around.running(run, self, now_ns)
+            return
+        before = run.workers
+        if before and run.warm < run.least:
+            self._around.lost_work(run, run.fall_back(now_ns))
+        slowdown = self._slowdown(run)
+        end_ns = run.set_rate(now_ns, slowdown)
+        self._set_power(run, run.workers / slowdown, now_ns)
+        if end_ns < NEVER_NS:
+            self._around.agenda.note(end_ns, self._end, (run, run.version))
+        if run.rate and not run.told_start:
+            run.told_start = True
+            self._around.running(run, self, now_ns)
+        elif before != run.workers:
+            if before and run.workers:
+                self._around.count("grown" if run.workers > before else "shrunk")
+            self._around.workers_changed(run, self, now_ns)
+        if run.workers > run.least:
+            self._await_checkpoint(run, now_ns)
+
+    def _slowdown(self, run: Run) -> float:
+        """Of the whole gang: as slow as its slowest worker."""
+        if not run.instances:
+            return 1.0
+        first = next(iter(run.instances.values()))
+        if not self.hardware.nodes[first.placement.node].turns:
+            return 1.0
+        return max(self.hardware.slowdown(each.placement) for each in run.instances.values())
+
+    def _set_power(self, run: Run, busy: float, now_ns: int) -> None:
+        """Draw for so many busy instances."""
+        watts = busy * self.busy_w(run) if busy else 0.0
+        if watts != run.watts:
+            run.account.draw(watts, now_ns)
+            run.watts = watts
+
+    def busy_w(self, run: Run) -> float:
+        """What one instance at full load draws beyond its idle devices."""
+        mode = self.hardware.groups[run.order.site.group].group.mode
+        shape = footprint(run.workload.demand, run.profile, mode)
+        share = shape.device_share if shape is not None else run.workload.demand.devices
+        power = run.profile.power
+        return (power.peak_w - power.idle_w) * share
+
+    def _runs_of(self, name: WorkloadId) -> list[Run]:
+        """The orders of a workload here: one, or two while an attempt replaces another."""
+        return [run for run in self.runs.values() if run.workload.id == name]
+
+    def _await_checkpoint(self, run: Run, now_ns: int) -> None:
+        """Somebody wants to know when a job saves its progress next."""
+        if run.awaited or run.ended or not run.rate or run.workload.gang.checkpoint_s is None:
+            return
+        run.awaited = True
+        self._around.agenda.note(run.next_checkpoint_ns(now_ns), self._checkpoint, run)
+
+    def _checkpoint(self, now_ns: int, run: Run) -> None:
+        """A job saves its progress: the moment to move or shrink it."""
+        run.awaited = False
+        if run.ended:
+            return
+        if run.rate and run.next_checkpoint_ns(now_ns - 1) == now_ns:
+            self.tell(CheckpointReached(now_ns, run.workload.id))
+        if run.workers > run.least or run.workload.id in self.stage.awaited:
+            self._await_checkpoint(run, now_ns)
+
+    def _end(self, now_ns: int, what: tuple[Run, int]) -> None:
+        """A job has done its work, unless something changed since that was foreseen."""
+        run, version = what
+        if run.ended or run.version != version:
+            return
+        run.settle(now_ns)
+        run.done = run.saved = 1.0
+        names: list[InstanceId] = [instance.id for instance in run.instances.values()]
+        self.close(run, now_ns)
+        self.jobs_ended += 1
+        self._around.ended(run, self, now_ns)
+        for name in names:
+            self.tell(InstanceEnded(now_ns, name))
+
+
+def _by_id(instance: Instance) -> tuple[WorkloadId, int, int]:
+    name = instance.id
+    return (name.workload, name.attempt, name.index)

@@ -1,0 +1,111 @@
+"""What the centre hears from time to time: services, progress, spending, prices to come."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dure.domain.fleet.clusters import Cluster
+from dure.domain.fleet.events import (
+    GlobalEvent,
+    SeriesExtended,
+    ServiceObserved,
+    SpendObserved,
+    WorkloadProgressed,
+)
+from dure.domain.fleet.series import Series
+from dure.domain.ids import ClusterId
+from dure.fleet.bills import Ledger
+from dure.sim.fleet.jobs import Run
+from dure.sim.fleet.services import Services
+from dure.sim.fleet.setting import Setting
+
+
+class ServiceReports:
+    """Tells how services fare, where that is news."""
+
+    def __init__(self, setting: Setting, services: Services) -> None:
+        self._setting = setting
+        self._services = services
+        self._next_ns = setting.start_ns + setting.physics.service_report_ns
+        self._told: dict[Run, tuple[float, int, float]] = {}
+
+    def due(self, now_ns: int) -> bool:
+        """Whether it is time for the next one."""
+        return now_ns >= self._next_ns
+
+    def forget(self, run: Run) -> None:
+        """An order is gone."""
+        self._told.pop(run, None)
+
+    def events(self, now_ns: int) -> Iterator[tuple[ServiceObserved, int]]:
+        """One for each service and cluster with news, and the number of the cluster."""
+        services, physics = self._services, self._setting.physics
+        self._next_ns += physics.service_report_ns
+        names = [cluster.id for cluster in self._setting.fleet.clusters]
+        for row in services.live_rows().tolist():
+            run = services.run_of(row)
+            rate, replicas = float(services.rows.rate[row]), int(services.rows.warm[row])
+            violated = min(1.0, float(services.rows.slow_ns[row]) / physics.service_report_ns)
+            told = self._told.get(run)
+            if (
+                told is not None
+                and abs(rate - told[0]) <= physics.report_change * told[0]
+                and (replicas, violated) == told[1:]
+            ):
+                continue
+            self._told[run] = (rate, replicas, violated)
+            cluster = names[run.cluster]
+            yield (
+                ServiceObserved(now_ns, run.workload.id, cluster, rate, replicas, violated),
+                run.cluster,
+            )
+        services.rows.slow_ns[:] = 0.0
+
+
+def progress(run: Run, now_ns: int) -> WorkloadProgressed:
+    """How far a job is."""
+    done, saved = run.done_at(now_ns), run.saved_at(now_ns)
+    return WorkloadProgressed(now_ns, run.workload.id, done, saved, run.warm)
+
+
+def spending(ledger: Ledger, now_ns: int) -> list[GlobalEvent]:
+    """What each tenant has used up since last time."""
+    return [
+        SpendObserved(now_ns, spend.tenant, spend.money, spend.g_co2) for spend in ledger.spent()
+    ]
+
+
+def as_known(cluster: Cluster, setting: Setting, now_ns: int) -> Cluster:
+    """A cluster with its prices and carbon as far as they are published at a moment."""
+    return replace(
+        cluster,
+        carbon_g_per_kwh=_until(cluster.carbon_g_per_kwh, now_ns + setting.carbon_known_ahead_ns),
+        electricity_per_mwh=_until(
+            cluster.electricity_per_mwh, now_ns + setting.prices_known_ahead_ns
+        ),
+    )
+
+
+class SeriesReports:
+    """Tells new hours of prices and carbon."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._told: dict[ClusterId, tuple[int, int]] = {}
+
+    def events(self, now_ns: int) -> Iterator[SeriesExtended]:
+        """One for each cluster of which more is known than last time."""
+        for cluster in self._setting.fleet.clusters:
+            known = as_known(cluster, self._setting, now_ns)
+            carbon, power = known.carbon_g_per_kwh, known.electricity_per_mwh
+            lengths = (len(carbon.values), len(power.values))
+            if self._told.get(cluster.id) != lengths:
+                self._told[cluster.id] = lengths
+                yield SeriesExtended(now_ns, cluster.id, carbon, power)
+
+
+def _until(series: Series, until_ns: int) -> Series:
+    """The part of a series that begins before a moment; at least one value."""
+    steps = max(1, (until_ns - series.start_ns) // series.step_ns + 1)
+    if steps >= len(series.values):
+        return series
+    return Series(series.values[:steps], series.start_ns, series.step_ns)

@@ -1,0 +1,257 @@
+"""What a simulated fleet run came to: plain figures, ready for tables, plots and JSON.
+
+Money is in the fleet's currency, carbon in kilograms, time in seconds unless a name says otherwise.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyTerms:
+    """A sum of money by what it was paid for."""
+
+    rent: float = 0.0
+    """Node-hours of rented devices, by the tariff calendar."""
+    energy: float = 0.0
+    """Electricity of owned devices, powered but idle ones included."""
+    transfers: float = 0.0
+    """Egress of weights, data and checkpoints."""
+    late_jobs: float = 0.0
+    """Penalties of jobs that missed their deadline."""
+    slow_services: float = 0.0
+    """Penalties of services that answered later than their target."""
+    unfinished: float = 0.0
+    """What is left undone at the end, at the dearest on-demand price that could run it."""
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return (
+            self.rent
+            + self.energy
+            + self.transfers
+            + self.late_jobs
+            + self.slow_services
+            + self.unfinished
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """Training and batch jobs."""
+
+    submitted: int = 0
+    ended: int = 0
+    unfinished: int = 0
+    """Neither ended nor refused when the run was over."""
+    refused: int = 0
+    """Could never have fitted."""
+    with_deadline: int = 0
+    """Whose deadline lies within the run."""
+    on_time_share: float = 1.0
+    """Of those with a deadline within the run."""
+    mean_completion_s: float = 0.0
+    """From submission to end; unfinished jobs count as long as they have been around."""
+    p95_completion_s: float = 0.0
+    mean_wait_s: float = 0.0
+    """From submission to the first start; those that never started count until the end."""
+    p95_wait_s: float = 0.0
+    lost_device_h: float = 0.0
+    """Work done twice: progress since the last checkpoint when a job stopped or lost a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFigures:
+    """Serving workloads, by the minute."""
+
+    services: int = 0
+    minutes: float = 0.0
+    """Service-minutes with requests."""
+    within_target_share: float = 1.0
+    """Of those, answered within the target."""
+    violated_minutes: float = 0.0
+    mean_replicas: float = 0.0
+    """Warm instances, mean over services and time."""
+    requests: float = 0.0
+    starts: int = 0
+    """Instances started: by the autoscaler, moves and faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFigures:
+    """What the deciders did."""
+
+    placements: int = 0
+    moves: int = 0
+    """Migrations between clusters that were carried out."""
+    moves_abandoned: int = 0
+    """Migrations that were overtaken: the job ended first, or its cluster was lost."""
+    moves_proposed: int = 0
+    """Dry-run migrations."""
+    expected_saving: float = 0.0
+    """What the migrations were expected to save, net."""
+    realised_saving: float = 0.0
+    """What they saved: the rest of the work at the prices of the old place over the same hours,
+    less what it came to at the new place, transfers and lost work included."""
+    local_moves: int = 0
+    """Instances moved within their cluster (defragmentation, compaction)."""
+    preemptions: int = 0
+    deferrals: int = 0
+    turned_down: int = 0
+    grown: int = 0
+    """Workers added to elastic gangs."""
+    shrunk: int = 0
+    powered_down: int = 0
+    warnings: int = 0
+    transfers: int = 0
+    moved_gb: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastFigures:
+    """How far the centre's forecasts were off: mean absolute error over mean; None: none made."""
+
+    price: float | None = None
+    carbon: float | None = None
+    load: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HourlySeries:
+    """One value an hour, from the start of the run."""
+
+    start_ns: int = 0
+    money: tuple[float, ...] = ()
+    """Spent in that hour: all terms but `unfinished`."""
+    rent: tuple[float, ...] = ()
+    energy: tuple[float, ...] = ()
+    transfers: tuple[float, ...] = ()
+    penalties: tuple[float, ...] = ()
+    kg_co2: tuple[float, ...] = ()
+    utilisation: tuple[float, ...] = ()
+    """Share of all devices' compute that is held by instances, mean of the hour."""
+    open_share: tuple[float, ...] = ()
+    """Share of all devices on nodes in use, mean of the hour."""
+    fragmentation: tuple[float, ...] = ()
+    """Share of free capacity that expected demand could not use, weighted by free devices."""
+    service_within_target: tuple[float, ...] = ()
+    """Share of service-minutes of that hour."""
+    jobs_on_time: tuple[float, ...] = ()
+    """Share of the deadlines in that hour that were met; 1 where there was none."""
+    waiting_jobs: tuple[int, ...] = ()
+    """At the end of the hour."""
+    running_jobs: tuple[int, ...] = ()
+    congestion: tuple[float, ...] = ()
+    """Mean congestion price over sites, per device-hour, at the end of the hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantFigures:
+    """One tenant's bill."""
+
+    tenant: str
+    money: MoneyTerms
+    kg_co2: float
+    device_h: float
+    """Device-hours held (a slice counts as its share)."""
+    jobs_ended: int = 0
+    on_time_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFigures:
+    """One cluster's use."""
+
+    cluster: str
+    region: str
+    cluster_class: str
+    devices: int
+    device_h: float
+    """Held by instances."""
+    open_device_h: float
+    """On nodes in use: what rent is paid for."""
+    utilisation: float
+    """Held over all there are."""
+    money: float
+    """Rent and energy."""
+    kg_co2: float
+    jobs: int
+    """Jobs that ended there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationSample:
+    """One placement with its reasons."""
+
+    workload: str
+    kind: str
+    tenant: str
+    at_ns: int
+    site: str
+    terms: tuple[tuple[str, float], ...]
+    money: float
+    congestion: float
+    kg_co2: float
+    sla_risk: float
+    runner_up: str
+    """Site of the best alternative; empty: there was none."""
+    runner_up_total: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedFigures:
+    """What the run itself took."""
+
+    wall_s: float = 0.0
+    centre_s: float = 0.0
+    """Inside the global stage."""
+    local_s: float = 0.0
+    """Inside all local stages."""
+    rounds: int = 0
+    events: int = 0
+    centre_round_ms_median: float = 0.0
+    centre_round_ms_p99: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetResult:
+    """One run of one mode."""
+
+    mode: str
+    scenario: str
+    seed: int
+    currency: str
+    simulated_s: float
+    devices: int
+    money: MoneyTerms
+    kg_co2: float
+    kwh: float
+    jobs: JobFigures
+    services: ServiceFigures
+    actions: ActionFigures
+    slo_attainment: float
+    """The worse of two shares: jobs on time, service-minutes within target."""
+    utilisation: float
+    """Share of all devices' compute held by instances, mean of the run."""
+    open_share: float
+    """Share of all devices on nodes in use, mean of the run."""
+    fragmentation: float
+    """Mean of the run."""
+    forecasts: ForecastFigures = field(default_factory=ForecastFigures)
+    hourly: HourlySeries = field(default_factory=HourlySeries)
+    tenants: tuple[TenantFigures, ...] = ()
+    clusters: tuple[ClusterFigures, ...] = ()
+    explanations: tuple[ExplanationSample, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """The first few, as text."""
+    speed: SpeedFigures = field(default_factory=SpeedFigures)
+
+    def to_json(self) -> dict[str, Any]:
+        """As nested plain data; sums are spelt out."""
+        document = asdict(self)
+        document["money"]["total"] = self.money.total
+        for entry, tenant in zip(document["tenants"], self.tenants, strict=True):
+            entry["money"]["total"] = tenant.money.total
+        return document

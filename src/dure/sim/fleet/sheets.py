@@ -1,0 +1,222 @@
+"""A fleet comparison laid out as sheets of figures, one mode a row; terminal and HTML draw them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from dure.sim.fleet.results import FleetResult, MoneyTerms
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One figure."""
+
+    text: str
+    value: float | None = None
+    best: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One measure over all rows."""
+
+    title: str
+    """In at most two lines."""
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One table."""
+
+    title: str
+    corner: str
+    """What rows are."""
+    rows: tuple[str, ...]
+    columns: tuple[Column, ...]
+    caption: str = ""
+
+
+Better = Callable[..., str]
+"""`min` or `max`, whichever is better."""
+
+
+def sheets(results: Sequence[FleetResult]) -> tuple[Sheet, ...]:
+    """What counts, in the order to read it."""
+    return money_sheet(results), service_sheet(results), action_sheet(results)
+
+
+def amount(value: float | None) -> str:
+    """Money or kilograms with about three digits."""
+    if value is None:
+        return NOTHING
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 or value == 0 else f"{value:.2f}"
+
+
+def percent(value: float | None) -> str:
+    """A share as a percentage that never rounds a miss up to 100."""
+    if value is None:
+        return NOTHING
+    shown = f"{100 * value:.1f}%"
+    return "99.9%" if shown == "100.0%" and value < 1.0 else shown
+
+
+def whole(value: float | None) -> str:
+    """A count."""
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def span(seconds: float | None) -> str:
+    """A time as a person reads it."""
+    if seconds is None:
+        return NOTHING
+    for limit, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * limit or (seconds >= limit and unit != "d"):
+            return f"{seconds / limit:.3g} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def money_sheet(results: Sequence[FleetResult]) -> Sheet:
+    """Every term of the bill, and what it is beside the cheapest mode."""
+    totals = [result.money.total for result in results]
+    columns = [_column("total", totals, amount, min)]
+    columns += [_column(title, values, amount) for title, values in _term_columns(results)]
+    if len(totals) > 1 and min(totals) > 0:
+        over = [total / min(totals) - 1.0 for total in totals]
+        columns.append(_column("over the\ncheapest", over, percent))
+    columns.append(_column("CO2 kg", [result.kg_co2 for result in results], amount, min))
+    columns.append(_column("MWh", [result.kwh / 1000.0 for result in results], amount, min))
+    title = f"Money, {results[0].currency}" if results else "Money"
+    return _sheet(title, results, columns)
+
+
+_TERM_TITLES = (
+    ("rent", "rent"),
+    ("energy", "energy"),
+    ("transfers", "trans-\nfers"),
+    ("late_jobs", "late\njobs"),
+    ("slow_services", "slow\nservices"),
+    ("unfinished", "not\nfinished"),
+)
+
+
+def _term_columns(results: Sequence[FleetResult]) -> list[tuple[str, list[float]]]:
+    """Terms that are not zero throughout."""
+    found = [
+        (title, [getattr(result.money, field) for result in results])
+        for field, title in _TERM_TITLES
+    ]
+    return [(title, values) for title, values in found if any(values)]
+
+
+def service_sheet(results: Sequence[FleetResult]) -> Sheet:
+    """Promises kept, waiting, and how well the devices were used."""
+    with_services = any(result.services.services for result in results)
+    within = [result.services.within_target_share if with_services else None for result in results]
+    on_time = [
+        result.jobs.on_time_share if result.jobs.with_deadline else None for result in results
+    ]
+    left = [result.jobs.unfinished for result in results]
+    columns = [
+        _column("SLO\nkept", [result.slo_attainment for result in results], percent, max),
+        _column("jobs\non time", on_time, percent, max),
+        _column("services\nin target", within, percent, max),
+        _column("mean\nwait", [result.jobs.mean_wait_s for result in results], span, min),
+        _column("95 %\nwait", [result.jobs.p95_wait_s for result in results], span, min),
+        _column("jobs\ndone", [result.jobs.ended for result in results], whole, max),
+        _column("not\nyet", left, whole),
+        _column("used", [result.utilisation for result in results], percent),
+        _column("nodes\nopen", [result.open_share for result in results], percent, min),
+        _column("frag-\nmented", [result.fragmentation for result in results], percent, min),
+    ]
+    return _sheet("Promises and use", results, columns)
+
+
+def action_sheet(results: Sequence[FleetResult]) -> Sheet:
+    """What the deciders did, and how long they thought."""
+    actions = [result.actions for result in results]
+    columns = [
+        _column("placed", [each.placements for each in actions], whole),
+        _column("moved", [each.moves for each in actions], whole),
+        _column("saving\nexpected", [_saving(each.expected_saving) for each in actions], amount),
+        _column("saving\nrealised", [_saving(each.realised_saving) for each in actions], amount),
+        _column("moved\ninside", [each.local_moves for each in actions], whole),
+        _column("pre-\nempted", [each.preemptions for each in actions], whole),
+        _column("de-\nferred", [each.deferrals for each in actions], whole),
+        _column("grown", [each.grown for each in actions], whole),
+        _column("nodes\noff", [each.powered_down for each in actions], whole),
+        _column("refused", [result.jobs.refused for result in results], whole),
+        _column("wall s", [result.speed.wall_s for result in results], amount),
+    ]
+    return _sheet("What was done", results, columns)
+
+
+def _saving(value: float) -> float | None:
+    return value or None
+
+
+def bill_sheet(result: FleetResult) -> Sheet:
+    """Every tenant's bill in one mode."""
+    bills = result.tenants
+    columns = [_column("total", [bill.money.total for bill in bills], amount)]
+    for field, title in _TERM_TITLES:
+        values = [getattr(bill.money, field) for bill in bills]
+        if any(values):
+            columns.append(_column(title, values, amount))
+    columns += [
+        _column("CO2 kg", [bill.kg_co2 for bill in bills], amount),
+        _column("device\nhours", [bill.device_h for bill in bills], amount),
+        _column("jobs\ndone", [bill.jobs_ended for bill in bills], whole),
+        _column("on\ntime", [bill.on_time_share for bill in bills], percent),
+    ]
+    return Sheet(
+        f"Bills under {result.mode}, {result.currency}",
+        "tenant",
+        tuple(bill.tenant for bill in bills),
+        tuple(columns),
+    )
+
+
+def cluster_sheet(result: FleetResult) -> Sheet:
+    """Every cluster's use in one mode."""
+    clusters = result.clusters
+    columns = [
+        Column("region", tuple(Cell(each.region) for each in clusters)),
+        Column("class", tuple(Cell(each.cluster_class) for each in clusters)),
+        _column("devices", [each.devices for each in clusters], whole),
+        _column("used", [each.utilisation for each in clusters], percent),
+        _column("device\nhours", [each.device_h for each in clusters], amount),
+        _column("on open\nnodes", [each.open_device_h for each in clusters], amount),
+        _column("rent and\nenergy", [each.money for each in clusters], amount),
+        _column("CO2 kg", [each.kg_co2 for each in clusters], amount),
+        _column("jobs", [each.jobs for each in clusters], whole),
+    ]
+    rows = tuple(each.cluster for each in clusters)
+    return Sheet(f"Clusters under {result.mode}", "cluster", rows, tuple(columns))
+
+
+def terms_of(money: MoneyTerms) -> tuple[tuple[str, float], ...]:
+    """The terms of a sum by name."""
+    return tuple((field, getattr(money, field)) for field, _ in _TERM_TITLES)
+
+
+def _sheet(title: str, results: Sequence[FleetResult], columns: Sequence[Column]) -> Sheet:
+    return Sheet(title, "mode", tuple(result.mode for result in results), tuple(columns))
+
+
+def _column(
+    title: str,
+    values: Iterable[float | None],
+    show: Callable[[float | None], str],
+    better: Better | None = None,
+) -> Column:
+    """A column with its best cells marked, where they differ as shown."""
+    cells = [Cell(show(value), value) for value in values]
+    known = {cell.text: cell.value for cell in cells if cell.value is not None}
+    if better is None or len(known) < 2:
+        return Column(title, tuple(cells))
+    best = better(known, key=lambda text: known[text])
+    return Column(title, tuple(Cell(cell.text, cell.value, cell.text == best) for cell in cells))
