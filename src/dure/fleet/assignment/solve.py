@@ -67,14 +67,11 @@ WARM = Effort(
     looks=2,
     first_steps=16,
     first_step=0.02,
-    shrink=0.5,
-    levels=(0.05, 0.0),
+    levels=(0.0,),
     dive_looks=1,
-    dive_steps=32,
-    dive_length=(0.15, 0.01),
-    passes=2,
-    tries=2,
-    large_tries=8,
+    dive_steps=24,
+    dive_length=(0.06, 0.01),
+    passes=1,
 )
 """Enough where prices of a similar round are known."""
 LARGE = 0.05

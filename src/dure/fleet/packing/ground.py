@@ -29,6 +29,7 @@ class Sharing(IntEnum):
 
 
 # Columns of the device matrix: what is free, then what the device is.
+# They are compiled into `loops`, which must be touched when they change.
 COMPUTE, MEMORY, BANDWIDTH, SLOTS, ROOM = range(5)
 PROFILE, SHARING, DOMAIN, WORTH, ALL_MEMORY, ALL_BANDWIDTH, ALL_SLOTS, LIMIT = range(5, 13)
 COLUMNS = 13

@@ -95,6 +95,7 @@ def uniform(profiles: int, ask: Ask) -> dict[int, Ask]:
 
 
 # Columns of the ask table, for each ask and profile.
+# They are compiled into `loops`, which must be touched when they change.
 ACCEPTED, COMPUTE, MEMORY, BANDWIDTH, FIRST_MASK, END_MASK, PLAIN = range(7)
 DEVICES, TOGETHER, ALONE = range(7, 10)
 ASK_COLUMNS = 10

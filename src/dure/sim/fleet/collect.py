@@ -12,6 +12,8 @@ from dure.domain.ids import TenantId
 from dure.domain.units import NS_PER_S
 from dure.fleet.bills import FLEET
 from dure.fleet.fit import footprint, never_fits, runtime_ns
+from dure.fleet.forecasts import ForecastError
+from dure.fleet.global_machine import GlobalMachine
 from dure.sim.fleet.results import (
     ActionFigures,
     ClusterFigures,
@@ -213,12 +215,25 @@ def _actions(world: World) -> ActionFigures:
     )
 
 
+_JUDGED_H = 6
+"""Hours ahead at which forecasts are judged: about a deferral."""
+
+
 def _forecasts(world: World) -> ForecastFigures:
-    errors = getattr(world.centre, "forecast_errors", None)
-    if errors is None:
+    centre = world.centre
+    if not isinstance(centre, GlobalMachine):
         return ForecastFigures()
-    found = errors()
-    return ForecastFigures(found.get("price"), found.get("carbon"), found.get("load"))
+    state = centre.state
+    if not state.policy.forecast:
+        return ForecastFigures()
+    return ForecastFigures(
+        price=_error(state.price_forecast.errors()),
+        carbon=_error(state.carbon_forecast.errors()),
+    )
+
+
+def _error(errors: tuple[ForecastError, ...]) -> float | None:
+    return next((e.share for e in errors if e.horizon_h == _JUDGED_H and e.count), None)
 
 
 def _hourly(world: World) -> HourlySeries:

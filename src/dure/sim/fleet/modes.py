@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from dure.domain.errors import InputError
 from dure.domain.fleet.policy import ClassPolicy, FleetPolicy
-from dure.fleet.global_machine import GlobalMachine, GlobalSettings
+from dure.fleet.global_machine import GlobalMachine
+from dure.fleet.global_settings import GlobalSettings
 from dure.fleet.local_machine import LocalMachine, LocalSettings
 from dure.sim.fleet.baselines.rules import ByLot, CheapestFirst, FirstFit, LeastLoaded
 from dure.sim.fleet.baselines.stage import BaselineStage
@@ -61,7 +62,15 @@ class Mode:
 
 
 def _global(setting: Setting, policy: FleetPolicy) -> GlobalStage:
-    return GlobalMachine(GlobalSettings(setting.fleet, policy, validate=setting.validate))
+    return GlobalMachine(
+        GlobalSettings(
+            setting.fleet,
+            policy,
+            validate=setting.validate,
+            carbon_ahead_ns=setting.carbon_known_ahead_ns,
+            prices_ahead_ns=setting.prices_known_ahead_ns,
+        )
+    )
 
 
 def _each_class(policy: FleetPolicy, change: Callable[[ClassPolicy], ClassPolicy]) -> FleetPolicy:

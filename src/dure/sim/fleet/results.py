@@ -110,7 +110,10 @@ class ActionFigures:
 
 @dataclass(frozen=True, slots=True)
 class ForecastFigures:
-    """How far the centre's forecasts were off: mean absolute error over mean; None: none made."""
+    """How far the centre's forecasts were off, six hours beyond what was published.
+
+    Sum of absolute errors over sum of values; None: there was nothing to judge.
+    """
 
     price: float | None = None
     carbon: float | None = None

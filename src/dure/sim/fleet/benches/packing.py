@@ -34,6 +34,7 @@ BARS = {"default": 95.6, "gpuspec10": 95.5, "multigpu20": 95.8}
 OVER_FGD = {"gpushare100": 0.2}
 """Points E-SP has to be above FGD in the same run."""
 STRETCH = {"gpushare100": 87.3}
+_RUN_COLUMNS = ("list, policy, seed", "%", "placed", "arrived", "moves", "wall s", "core s")
 MOST_SECONDS = 3.0
 """Wall time of one seed."""
 
@@ -101,8 +102,8 @@ def _about(folder: Path | None, seeds: Sequence[int], defrag: bool) -> str:
         "are dropped. The figure is the share of all GPU milli that is allocated at the end. "
         f"Seeds {seeds[0]} to {seeds[-1]}; the weights of e-sp were fixed on other seeds, one set "
         "for all lists, and it knows how often shapes occur in a list, as FGD does, but nothing of "
-        "their order. Seconds are time of one core, files read and loops compiled before; on a machine "
-        "that others use as well the wall time, in the JSON, is longer."
+        "their order. Files are read and loops compiled before the time is taken; core is the time "
+        "of one core, which wall time exceeds where others use the machine as well."
     )
     if defrag:
         text += (
@@ -124,12 +125,13 @@ def _mean_grid(rows: Sequence[PackingRow], names: Sequence[str], policies: Seque
     lines = []
     for name in names:
         found = [number(_allocated(rows, name, policy), 2) for policy in policies]
-        seconds = [row.core_seconds for row in _of(rows, name, ESP)]
+        wall = number(max(row.seconds for row in _of(rows, name, ESP)), 2)
+        core = number(max(row.core_seconds for row in _of(rows, name, ESP)), 2)
         moved = [float(row.moves) for row in _of(rows, name, ESP_DEFRAG)]
         moves = [number(mean(moved), 0)] if moved else []
         published = number(PUBLISHED_FGD.get(name), 2)
-        lines.append((name, *found, published, number(max(seconds), 2), *moves))
-    columns = ("list", *policies, "FGD published", "e-sp s, slowest")
+        lines.append((name, *found, published, wall, core, *moves))
+    columns = ("list", *policies, "FGD published", "slowest e-sp s", "core s")
     if ESP_DEFRAG in policies:
         columns = (*columns, "moves")
     return Grid("Allocated %, means over seeds", columns, tuple(lines))
@@ -143,11 +145,12 @@ def _seed_grid(rows: Sequence[PackingRow]) -> Grid:
             number(row.placed, 0),
             number(row.arrived, 0),
             number(row.moves, 0),
+            number(row.seconds, 2),
             number(row.core_seconds, 2),
         )
         for row in rows
     )
-    return Grid("Every run", ("list, policy, seed", "%", "placed", "arrived", "moves", "s"), lines)
+    return Grid("Every run", _RUN_COLUMNS, lines)
 
 
 def _verdicts(rows: Sequence[PackingRow], names: Sequence[str], *, real: bool) -> list[Verdict]:
@@ -172,8 +175,9 @@ def _verdicts(rows: Sequence[PackingRow], names: Sequence[str], *, real: bool) -
         else:
             verdicts.append(Verdict(f"{name}, not tuned for", found, None))
     own = [row for row in rows if row.policy == ESP]
-    slowest = max(row.core_seconds for row in own)
-    found = f"slowest {slowest:.2f} s, {max(row.seconds for row in own):.2f} s of wall time"
-    claim = f"e-sp: a seed in ≤ {MOST_SECONDS:g} s of one core"
+    slowest = max(row.seconds for row in own)
+    core = max(row.core_seconds for row in own)
+    found = f"slowest {slowest:.2f} s; time of one core {core:.2f} s"
+    claim = f"e-sp: a seed in ≤ {MOST_SECONDS:g} s of wall time"
     verdicts.append(Verdict(claim, found, slowest <= MOST_SECONDS))
     return verdicts
