@@ -18,8 +18,9 @@ $(READY): pyproject.toml constraints.txt tools/set_up_venv
 	@tools/set_up_venv $(VENV)
 	@touch $@
 
-demo: $(READY) ## compare the policies with time-slicing and MPS on a mix of tenants, in virtual time
+demo: $(READY) ## a GPU's policies beside time-slicing and MPS, a fleet beside its baselines, in virtual time
 	$(BIN)/dure sim kernel examples/scenarios/demo.yaml
+	$(BIN)/dure sim fleet examples/fleets/demo.yaml
 
 test: $(READY) ## run the fast tests
 	$(BIN)/pytest -n $(TEST_WORKERS)

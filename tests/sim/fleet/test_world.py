@@ -95,8 +95,10 @@ def test_a_job_moves_at_its_next_checkpoint_and_goes_on_where_it_was() -> None:
     assert at_s(world.jobs[long.id].ended_ns) == pytest.approx(round_s + READY_S + 4800.0)
     assert world.history.lost_device_s == 0.0
     assert world.counts["moves"] == 1
-    # 80 % of 6,000 s on one device, at 2.0 an hour before and 1.0 an hour after.
-    assert world.savings.realised == pytest.approx(4800.0 / 3600.0)
+    # Alone on a node of four: a fifth of the work cost 8 an hour there, the rest 4 an hour here.
+    there = (READY_S + 1200.0) / 3600.0 * 8.0 * 4
+    here = (READY_S + 4800.0) / 3600.0 * 4.0
+    assert world.savings.realised == pytest.approx(there - here)
     assert world.savings.expected == 5.0
 
 

@@ -151,6 +151,7 @@ class Account:
         "energy",
         "g_co2",
         "owned",
+        "paid",
         "rent",
         "row",
         "tenant",
@@ -166,6 +167,8 @@ class Account:
         """In the ledger."""
         self.tenant = tenant
         self.owned = owned
+        self.paid = 0.0
+        """Rent and energy that are in the ledger."""
         self.rent = 0.0
         """Not yet in the ledger; the others likewise."""
         self.energy = 0.0
@@ -273,7 +276,11 @@ class Books:
             charge(account.row, Term.RENT, account.rent)
         if account.energy or account.g_co2:
             charge(account.row, Term.ENERGY, account.energy, account.g_co2)
+        self._clear(account)
+
+    def _clear(self, account: Account) -> None:
         self.device_h[account.tenant] += account.device_h
+        account.paid += account.rent + account.energy
         account.rent = account.energy = account.g_co2 = account.device_h = 0.0
 
     def enter_all(self, accounts: list[Account]) -> None:
@@ -286,8 +293,7 @@ class Books:
             self.ledger.charge_many(rows, Term.RENT, rent)
             self.ledger.charge_many(rows, Term.ENERGY, energy, grams)
             for account in accounts:
-                self.device_h[account.tenant] += account.device_h
-                account.rent = account.energy = account.g_co2 = account.device_h = 0.0
+                self._clear(account)
         for meter in self.clusters:
             if meter.idle_energy or meter.idle_g_co2:
                 self.ledger.charge(FLEET_ROW, Term.ENERGY, meter.idle_energy, meter.idle_g_co2)

@@ -1,7 +1,8 @@
 """What migrations between clusters were expected to save, and what they really saved.
 
-What a workload did at its new place is priced there and at its old place, each by the devices it
-held at the true prices of the hours it took or would have taken; the cost of moving is subtracted.
+What a workload really paid at its new place (rent and energy, its part of the nodes it was on) is
+compared with what the same work, or time, would have cost at the rate it had paid at its old place;
+the cost of moving is subtracted.
 """
 
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from dure.domain.fleet.workloads import Workload
 from dure.domain.ids import WorkloadId
 from dure.fleet.fit import footprint, runtime_ns
 from dure.sim.fleet.jobs import Run
+
+_ENOUGH = 0.01
+"""Share of a job's work that it must have done somewhere for its bill there to say anything."""
 
 
 @dataclass(slots=True)
@@ -66,21 +70,26 @@ class Savings:
             return
         self.expected += move.instruction.expected_saving
         work = max(0.0, share - move.share)
-        took_ns = round(runtime_ns(run.workload, move.run.profile, move.workers) * work)
-        start_ns = run.first_warm_ns if run.first_warm_ns >= 0 else now_ns
-        here = self._cost(move.run, move.left_ns, move.left_ns + took_ns, move.workers)
-        there = self._cost(run, start_ns, now_ns, max(run.workers, run.least))
-        self.realised += here - there - move.sunk
+        self.realised += self._work_cost(move, work) - run.account.paid - move.sunk
 
     def close(self, now_ns: int) -> None:
         """At the end: what the moves of services have saved since."""
         for move, run in self._services:
             self.expected += move.instruction.expected_saving
             until_ns = run.since_ns if run.ended else now_ns
-            here = self._cost(move.run, move.left_ns, until_ns, move.workers)
-            there = self._cost(run, move.left_ns, until_ns, max(run.warm, 1))
-            self.realised += here - there - move.sunk
+            stayed_ns = move.left_ns - move.run.given_ns
+            share = (until_ns - move.left_ns) / stayed_ns if stayed_ns > 0 else 0.0
+            self.realised += move.run.account.paid * share - run.account.paid - move.sunk
         self._services.clear()
+
+    def _work_cost(self, move: Move, work: float) -> float:
+        """A part of a job's work at its old place: as it was billed, or by devices if it did none."""
+        old = move.run
+        done = move.share - old.order.resume_share
+        if done > _ENOUGH:
+            return old.account.paid / done * work
+        took_ns = round(runtime_ns(old.workload, old.profile, move.workers) * work)
+        return self._cost(old, move.left_ns, move.left_ns + took_ns, move.workers)
 
     def _cost(self, run: Run, start_ns: int, end_ns: int, workers: int) -> float:
         """Devices of a run for a while at the true prices of its place: rent, or their energy."""
