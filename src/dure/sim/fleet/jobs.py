@@ -49,7 +49,6 @@ class Run:
         "instances",
         "least",
         "order",
-        "paused_ns",
         "profile",
         "rate",
         "saved",
@@ -94,8 +93,6 @@ class Run:
         """Since when checkpoints are counted."""
         self.first_warm_ns = -1
         """When it first ran here."""
-        self.paused_ns = 0
-        """Time it stood still here since it first ran."""
         self.version = 0
         """Counts changes of the rate, so that a former end is ignored."""
         self.told_start = False
@@ -137,8 +134,6 @@ class Run:
         if self.rate:
             self.saved = self.saved_at(now_ns)
             self.done = min(1.0, self.done + self.rate * (now_ns - self.since_ns))
-        elif self.first_warm_ns >= 0:
-            self.paused_ns += now_ns - self.since_ns
         self.since_ns = now_ns
 
     def saved_at(self, now_ns: int) -> float:

@@ -92,8 +92,8 @@ class ActionFigures:
     expected_saving: float = 0.0
     """What the migrations were expected to save, net."""
     realised_saving: float = 0.0
-    """What they saved: the rest of the work at the prices of the old place over the same hours,
-    less what it came to at the new place, transfers and lost work included."""
+    """What they saved: the same work, or time, at the rate paid at the old place, less what was
+    paid at the new one (rent, energy, a service's penalties) and for the move itself."""
     local_moves: int = 0
     """Instances moved within their cluster (defragmentation, compaction)."""
     preemptions: int = 0

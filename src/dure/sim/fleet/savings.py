@@ -1,8 +1,8 @@
 """What migrations between clusters were expected to save, and what they really saved.
 
-What a workload really paid at its new place (rent and energy, its part of the nodes it was on) is
-compared with what the same work, or time, would have cost at the rate it had paid at its old place;
-the cost of moving is subtracted.
+What a workload really paid at its new place (rent and energy, its part of the nodes it was on, a
+service also its penalties) is compared with what the same work, or time, would have
+cost at the rate it had paid at its old place; the cost of moving is subtracted.
 """
 
 from dataclasses import dataclass, field
@@ -54,6 +54,8 @@ class Savings:
     """By the new attempt."""
     _services: list[tuple[Move, Run]] = field(default_factory=list)
     """With the order at the new place."""
+    _penalties: dict[Run, float] = field(default_factory=dict)
+    """Of services while they were at a place."""
 
     def job_moved(self, order: Order, move: Move) -> None:
         """A job left for a new place."""
@@ -63,7 +65,7 @@ class Savings:
         """A service is warm at a new place."""
         self._services.append((move, run))
 
-    def job_left(self, run: Run, share: float, now_ns: int) -> None:
+    def job_left(self, run: Run, share: float) -> None:
         """A job that had moved ends, stops or moves on, with so much of its work done."""
         move = self._jobs.pop((run.workload.id, run.attempt), None)
         if move is None:
@@ -79,11 +81,23 @@ class Savings:
             until_ns = run.since_ns if run.ended else now_ns
             stayed_ns = move.left_ns - move.run.given_ns
             share = (until_ns - move.left_ns) / stayed_ns if stayed_ns > 0 else 0.0
-            self.realised += move.run.account.paid * share - run.account.paid - move.sunk
+            self.realised += self._paid(move.run) * share - self._paid(run) - move.sunk
         self._services.clear()
 
+    def service_begins(self, run: Run, penalty: float) -> None:
+        """A service has come to a place; its penalties so far."""
+        self._penalties[run] = -penalty
+
+    def service_ends(self, run: Run, penalty: float) -> None:
+        """It is gone from there."""
+        self._penalties[run] += penalty
+
+    def _paid(self, run: Run) -> float:
+        """Rent, energy and penalties of a service while it was at a place."""
+        return run.account.paid + self._penalties.get(run, 0.0)
+
     def _work_cost(self, move: Move, work: float) -> float:
-        """A part of a job's work at its old place: as it was billed, or by devices if it did none."""
+        """A part of a job's work at its old place: as billed there, or by devices before that."""
         old = move.run
         done = move.share - old.order.resume_share
         if done > _ENOUGH:

@@ -249,6 +249,10 @@ class Services:
             for cluster, part in zip(clusters, np.split(found, firsts[1:]), strict=True)
         ]
 
+    def penalty_of(self, name: WorkloadId) -> float:
+        """What a service's violations have cost so far."""
+        return float(self.penalty[self.number[name]])
+
     def live_rows(self) -> Ints:
         """Rows that are about an order."""
         return np.flatnonzero(self.rows.live)

@@ -221,7 +221,10 @@ class World:
         self._enter_all(now_ns)
         for job in self.jobs.values():
             for run in job.live:
-                self.savings.job_left(run, run.done_at(now_ns), now_ns)
+                self.savings.job_left(run, run.done_at(now_ns))
+        for runs in self.service_runs.values():
+            for run in runs:
+                self.savings.service_ends(run, self.services.penalty_of(run.workload.id))
         self.savings.close(now_ns)
 
     def _decide(self, now_ns: int) -> None:
@@ -336,17 +339,19 @@ class World:
             return
         self.service_runs.setdefault(run.workload.id, []).append(run)
         self.services.add(run, member.id, member.busy_w(run))
+        self.savings.service_begins(run, self.services.penalty_of(run.workload.id))
 
     def closed(self, run: Run, now_ns: int) -> None:
         """An order is gone from its cluster."""
         job = self.jobs.get(run.workload.id)
         if job is not None:
             job.live.remove(run)
-            self.savings.job_left(run, run.done, now_ns)
+            self.savings.job_left(run, run.done)
             self._moves.left(run, now_ns)
         else:
             self.service_runs[run.workload.id].remove(run)
             self.services.remove(run)
+            self.savings.service_ends(run, self.services.penalty_of(run.workload.id))
             self._service_reports.forget(run)
 
     def _refuse(self, instruction: RefuseWorkload, now_ns: int) -> None:
