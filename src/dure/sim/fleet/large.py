@@ -1,10 +1,11 @@
 """A large made fleet and its load: every kind of hardware and work, of any size, from a seed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.clusters import Cluster, ClusterClass, Fleet, NodeGroup, Tariff
 from dure.domain.fleet.money import ExchangeRates
 from dure.domain.fleet.profiles import DataType
@@ -23,6 +24,7 @@ from dure.domain.fleet.workloads import (
 )
 from dure.domain.ids import ArtefactId, ClusterId, PoolId, TenantId, WorkloadId
 from dure.domain.units import GIB, NS_PER_S
+from dure.fleet.fit import speed
 from dure.sim.fleet.generators import LOAD_STEP_S, Curve, LoadShape, azure_like, curve
 from dure.sim.fleet.setting import LoadCurves, Setting
 
@@ -46,7 +48,8 @@ class LargeSize:
     serving: int = 5_000
     days: float = 7.0
     load: float = 0.7
-    """Mean demand over capacity."""
+    """Mean demand of training over the whole devices, and of batch work and services over those
+    that are shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,11 @@ def large_setting(size: LargeSize, seed: int = 1) -> Setting:
     )
     artefacts = _artefacts(rng, clusters)
     services, loads = _services(rng, size, artefacts)
-    jobs = [*_trainings(rng, size), *_batches(rng, size, artefacts)]
+    whole, shared = _device_hours(clusters, size)
+    jobs = [
+        *_trainings(rng, size, size.load * whole),
+        *_batches(rng, size, artefacts, _BATCH_SHARE * size.load * shared),
+    ]
     return Setting(
         fleet=fleet,
         workloads=tuple(sorted([*services, *jobs], key=lambda each: each.submitted_ns)),
@@ -199,8 +206,25 @@ def _tenant(rng: np.random.Generator) -> TenantId:
 
 _GANG_SIZES = np.array([1, 2, 4, 8, 16, 32, 64])
 _GANG_SHARES = np.array([0.40, 0.15, 0.15, 0.18, 0.07, 0.035, 0.015])
-_TRAINING_SHARE = 0.75
-"""Of the load; the rest is shared by batch work and services."""
+_BATCH_SHARE = 0.3
+"""Of the load of shared devices; the rest is left to services."""
+_BATCH_DEVICE_SHARE = 0.25
+"""Typical part of a device that a batch job holds."""
+_REFERENCE = "a100"
+
+
+def _device_hours(clusters: tuple[Cluster, ...], size: LargeSize) -> tuple[float, float]:
+    """Capacity of the run: of whole devices, counted by their speed at training, and of shared."""
+    job = _training("probe", Gang(), 1, 3600.0)
+    whole = shared = 0.0
+    for cluster in clusters:
+        for group in cluster.groups:
+            hours = group.count * group.devices * size.days * 24.0
+            if group.mode is ShareMode.WHOLE:
+                whole += hours * speed(job, device_profile(group.profile))
+            else:
+                shared += hours
+    return whole, shared
 
 
 def _times(rng: np.random.Generator, count: int, size: LargeSize) -> NDArray[np.int64]:
@@ -211,38 +235,48 @@ def _times(rng: np.random.Generator, count: int, size: LargeSize) -> NDArray[np.
     return START_NS + np.asarray(np.sort(kept[:count]) * HOUR_NS, np.int64)
 
 
-def _trainings(rng: np.random.Generator, size: LargeSize) -> list[Workload]:
+def _training(name: str, gang: Gang, per_worker: int, reference_s: float) -> Workload:
+    """A training job of whole devices, without a date."""
+    return Workload(
+        id=WorkloadId(name),
+        tenant=TenantId("tenant-00"),
+        kind=WorkloadKind.TRAINING,
+        demand=Demand(
+            memory_bytes=14 * GIB,
+            cpu_milli=8000 * per_worker,
+            host_memory_bytes=48 * GIB * per_worker,
+            devices=per_worker,
+            whole=True,
+        ),
+        work=Work(reference_s, _REFERENCE),
+        gang=gang,
+    )
+
+
+def _trainings(rng: np.random.Generator, size: LargeSize, device_h: float) -> list[Workload]:
+    """Gangs that need so many device-hours in all."""
     times = _times(rng, size.training, size)
     gangs = rng.choice(_GANG_SIZES, size=len(times), p=_GANG_SHARES / _GANG_SHARES.sum())
     hours = np.exp(rng.normal(0.0, 1.4, len(times)))
-    budget = _TRAINING_SHARE * size.load * size.devices * size.days * 24.0
-    hours = np.clip(hours * budget / float((hours * gangs).sum()), 0.1, 24.0 * size.days)
+    hours = np.clip(hours * device_h / float((hours * gangs).sum()), 0.1, 24.0 * size.days)
     slack = rng.choice([1.0, 6.0, 24.0], size=len(times), p=[0.4, 0.3, 0.3])
     jobs = []
     for index in range(len(times)):
         devices = int(gangs[index])
         per_worker = min(devices, 8)
         run_ns = int(hours[index] * HOUR_NS)
+        workers = devices // per_worker
+        gang = Gang(
+            workers,
+            most_workers=2 * workers if index % 4 == 0 else None,
+            checkpoint_bytes=10 * GIB,
+        )
         jobs.append(
-            Workload(
-                id=WorkloadId(f"train-{index}"),
+            replace(
+                _training(f"train-{index}", gang, per_worker, hours[index] * 3600.0),
                 tenant=_tenant(rng),
-                kind=WorkloadKind.TRAINING,
-                demand=Demand(
-                    memory_bytes=14 * GIB,
-                    cpu_milli=8000 * per_worker,
-                    host_memory_bytes=48 * GIB * per_worker,
-                    devices=per_worker,
-                    whole=True,
-                ),
                 submitted_ns=int(times[index]),
                 priority=int(rng.integers(0, 3)),
-                work=Work(hours[index] * 3600.0, "a100"),
-                gang=Gang(
-                    devices // per_worker,
-                    most_workers=2 * devices // per_worker if index % 4 == 0 else None,
-                    checkpoint_bytes=10 * GIB,
-                ),
                 sla=Sla(
                     int(times[index]) + 2 * run_ns + int(slack[index] * HOUR_NS),
                     penalty_per_hour_late=0.5 * devices,
@@ -255,10 +289,13 @@ def _trainings(rng: np.random.Generator, size: LargeSize) -> list[Workload]:
 
 
 def _batches(
-    rng: np.random.Generator, size: LargeSize, artefacts: tuple[Artefact, ...]
+    rng: np.random.Generator, size: LargeSize, artefacts: tuple[Artefact, ...], device_h: float
 ) -> list[Workload]:
+    """Slices for about so many device-hours in all."""
     times = _times(rng, size.batch, size)
-    hours = np.clip(np.exp(rng.normal(-0.5, 1.0, len(times))), 0.05, 12.0)
+    hours = np.exp(rng.normal(0.0, 1.0, len(times)))
+    hours *= device_h / _BATCH_DEVICE_SHARE / float(hours.sum())
+    hours = np.clip(hours, 0.05, 24.0 * size.days)
     memory = rng.choice([3, 8, 16], size=len(times), p=[0.4, 0.4, 0.2])
     models = rng.integers(0, len(artefacts), len(times))
     return [
@@ -274,7 +311,7 @@ def _batches(
                 data_type=DataType.FP16,
             ),
             submitted_ns=int(times[index]),
-            work=Work(hours[index] * 3600.0, "a100"),
+            work=Work(hours[index] * 3600.0, _REFERENCE),
             sla=Sla(
                 int(times[index] + (2.0 * hours[index] + 8.0) * HOUR_NS),
                 penalty_per_hour_late=0.2,
@@ -294,7 +331,7 @@ def _services(
     length_s = size.days * 86_400.0
     for index in range(size.serving):
         region = int(rng.integers(0, len(_REGIONS)))
-        mean = float(np.exp(rng.normal(2.0, 1.0)))
+        mean = float(np.exp(rng.normal(3.0, 1.0)))
         shape = LoadShape(0.5, float(rng.uniform(0, 24)), 0.8, 0.5)
         series = azure_like(rng, mean_per_s=mean, length_s=length_s, shape=shape, start_ns=START_NS)
         rows.append(series.values)
@@ -320,7 +357,7 @@ def _services(
                     most_replicas=40,
                     spread=1 + int(index % 5 == 0),
                     users=((_REGIONS[region], 0.8), (_REGIONS[(region + 3) % 20], 0.2)),
-                    reference="a100",
+                    reference=_REFERENCE,
                 ),
                 sla=Sla(penalty_per_violated_minute=0.05, penalty_cap=30.0),
                 weights=artefacts[int(rng.integers(0, len(artefacts)))].id,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dure.sim.fleet.benches import month, month_runs
-from dure.sim.fleet.benches.month import BOUND, HEURISTICS, MonthPlan, bench_month
-from dure.sim.fleet.benches.month_runs import MonthFigures, MonthRun
+from dure.sim.fleet.benches.month import HEURISTICS, MonthPlan, bench_month
+from dure.sim.fleet.benches.month_runs import BOUND, MonthFigures, MonthRun
 from dure.sim.fleet.month import MonthCase
 
 TOTALS = {"dure": 60.0, BOUND: 40.0, "cheapest-first": 100.0}
