@@ -12,6 +12,7 @@ from dure.fleet.adaptation import (
     MOST_LOCALITY,
     MOST_SENSITIVITY,
     Adaptation,
+    CarbonOutlook,
     CarbonPacer,
     CongestionBook,
 )
@@ -96,7 +97,7 @@ def test_violations_raise_sensitivity_to_a_bound_and_time_lowers_it() -> None:
     assert learnt.sla_weight(WorkloadKind.TRAINING, policy) == 1.0
     learnt.now_ns = 100 * HOUR_NS
     assert learnt.sla_weight(WorkloadKind.SERVING, policy) < 1.01
-    assert learnt.sla_weight(WorkloadKind.SERVING, FleetPolicy(adapt=False)) == 1.0
+    assert learnt.sla_weight(WorkloadKind.SERVING, FleetPolicy(adapt_latency=False)) == 1.0
 
 
 def test_frequent_reuse_raises_locality_to_a_bound() -> None:
@@ -109,6 +110,7 @@ def test_frequent_reuse_raises_locality_to_a_bound() -> None:
         learnt.used(ArtefactId("model"))
     assert before == 1.0 < once < learnt.locality_weight(wanted, rule, policy) == MOST_LOCALITY
     assert learnt.locality_weight(wanted, rule, FleetPolicy(locality=False)) == 0.0
+    assert learnt.locality_weight(wanted, rule, FleetPolicy(adapt_locality=False)) == 1.0
 
 
 def emitted(pacer: CarbonPacer, budget_g: float, hours: int) -> float:
@@ -116,7 +118,7 @@ def emitted(pacer: CarbonPacer, budget_g: float, hours: int) -> float:
     policy = FleetPolicy(carbon_budget_g=budget_g, period_ns=hours * HOUR_NS)
     for hour in range(1, hours + 1):
         pacer.observe(1000.0 / (1.0 + pacer.price_per_tonne / 100.0) + 200.0)
-        pacer.step(hour * HOUR_NS, 0, policy, 0.0)
+        pacer.step(hour * HOUR_NS, 0, policy, CarbonOutlook())
     return pacer.used_g
 
 

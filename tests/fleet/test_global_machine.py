@@ -474,6 +474,16 @@ def test_running_work_moves_when_that_saves_enough() -> None:
     assert list(made.state.tracks[WorkloadId("job")].places) == [2]
 
 
+def test_a_job_that_has_left_for_its_new_place_is_not_forgotten_however_long_it_takes() -> None:
+    made = running_long(FleetPolicy())
+    made.handle(RoundDue(2 * HOUR_NS))
+    made.handle(WorkloadStopped(3 * HOUR_NS, WorkloadId("job"), 1, 0.1, "moved"))
+    made.handle(RoundDue(30 * HOUR_NS))
+    assert list(made.state.tracks[WorkloadId("job")].places) == [2]
+    made.handle(WorkloadStarted(31 * HOUR_NS, WorkloadId("job"), 2))
+    assert made.explain(WorkloadId("job")) is not None
+
+
 def test_a_move_under_the_threshold_is_not_made() -> None:
     rules = ClassPolicy(migration_threshold=1e6)
     made = running_long(FleetPolicy(batch=rules, training=rules))

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from dure.domain.fleet.policy import HOUR_NS, ClassPolicy, FleetPolicy
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import WorkloadId
-from dure.fleet.migration import KINDS, NEVER_NS, Offers, Running, expected_savings, scan
+from dure.fleet.migration import (
+    KINDS,
+    NEVER_NS,
+    Offers,
+    Running,
+    Tenure,
+    expected_savings,
+    scan,
+)
 
 TRAINING, SERVING = KINDS.index(WorkloadKind.TRAINING), KINDS.index(WorkloadKind.SERVING)
 POLICY = FleetPolicy()
@@ -34,7 +42,7 @@ def running(stay: list[float], kind: int = TRAINING, **columns: object) -> Runni
 
 def offers(there: list[list[float]], **terms: list[list[float]]) -> Offers:
     nothing = np.zeros((len(there), len(there[0])))
-    made = Offers(np.array(there), nothing, nothing, nothing)
+    made = Offers(np.array(there), nothing, nothing, nothing, np.ones_like(nothing))
     return replace(made, **{name: np.array(value) for name, value in terms.items()})
 
 
@@ -169,3 +177,25 @@ def test_nothing_under_the_threshold_or_beyond_capacity_is_ever_returned(
         taken[move.target] += work.amounts[move.row, 0]
     assert np.all(taken <= free + 1e-9)
     assert len({move.workload for move in moves}) == len(moves)
+
+
+def test_a_move_is_credited_with_the_time_it_is_expected_to_last() -> None:
+    made = offers([[100.0, 50.0]], transfer=[[0.0, 4.0]], lasts=[[1.0, 0.5]])
+    (move,) = scan(running([100.0]), made, PLENTY, POLICY, 0, 0)
+    assert [move.stay, move.there, move.saving] == pytest.approx([50.0, 25.0, 21.0])
+    assert move.stay - sum(value for _, value in move.terms) == pytest.approx(move.saving)
+
+
+def test_tenure_learns_how_long_work_stays_at_each_site() -> None:
+    tenure = Tenure()
+    before = tenure.lasts(np.full((1, 2), 100.0))
+    for hour in range(200):
+        tenure.pass_time(hour * HOUR_NS, np.array([10.0, 10.0]))
+        for _ in range(2):
+            tenure.leave(1)
+    # At the second site each of ten leaves every five hours.
+    assert tenure.per_hour(2)[1] == pytest.approx(0.2, rel=0.05)
+    after = tenure.lasts(np.full((1, 2), 100.0))
+    assert after[0, 1] == pytest.approx(0.05, rel=0.05)
+    assert after[0, 1] < before[0, 1] == before[0, 0] < after[0, 0]
+    assert tenure.lasts(np.full((1, 2), 1e-3))[0] == pytest.approx([1.0, 1.0], abs=1e-3)

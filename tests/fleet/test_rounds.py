@@ -75,3 +75,18 @@ def test_when_all_is_full_the_important_and_urgent_come_first() -> None:
 def test_costs_are_the_sum_of_their_terms() -> None:
     table, _ = decide(job(), job("other", devices=4, hours=7.0))
     assert np.allclose(table.total, sum(table.parts))
+
+
+def test_terms_of_one_place_are_those_of_the_table() -> None:
+    table, _ = decide(job(), job("other", devices=4, hours=7.0))
+    for index in np.ndindex(table.total.shape):
+        found = [part[index[0], index[1], index[2] % part.shape[2]] for part in table.parts]
+        assert np.allclose(table.terms_at(*index), found)
+
+
+def test_rent_is_of_devices_whose_nodes_are_kept_on() -> None:
+    table, _ = decide(job(hours=3.0, devices=8))
+    assert np.isclose(table.rent[0, 1, 0], 8 * 2.0 * 3.0)
+    assert table.rent[0, 0, 0] == 0.0
+    assert table.energy[0, 0, 0] > 0.0
+    assert np.allclose(table.spend, table.rent + table.energy)

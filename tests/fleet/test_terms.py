@@ -65,3 +65,15 @@ def test_penalties_stop_at_their_cap() -> None:
 
 def test_congestion_is_paid_per_device_hour() -> None:
     assert terms.congestion(a(6.0), a(0.5)) == pytest.approx(3.0)
+
+
+def test_only_what_nobody_else_keeps_on_is_saved_by_leaving() -> None:
+    eight = np.array(8.0)
+    whole = terms.closed_devices(np.array(16.0), eight, np.array(0.9), np.array(0.9))
+    assert whole == 16.0
+    kept = terms.closed_devices(np.array(1.0), eight, np.array(1.0), np.array(1.0))
+    assert kept == 0.0
+    alone = terms.closed_devices(np.array(1.0), eight, np.array(0.0), np.array(1.0))
+    assert alone == 1.0
+    partly = terms.closed_devices(np.array(10.0), eight, np.array(1.0), np.array(0.75))
+    assert partly == 8.5

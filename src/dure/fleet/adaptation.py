@@ -35,6 +35,8 @@ PRICE_HALF_LIFE_NS = HOUR_NS // 2
 """A price that nothing holds up any more halves in this time."""
 IDLE_ENOUGH = 0.02
 """Share of idle devices from which on nothing holds a price up."""
+_DAY_H = 24
+"""Hours of prices to come that are found at once."""
 TELLING_SHARE = 0.01
 """Smallest change of a price worth telling, as a share of the device's own."""
 
@@ -91,13 +93,18 @@ class CongestionBook:
         prices = np.repeat(self.now[:, None], len(slots_h), axis=1)
         if len(slots_h) > 1 and forecast and len(self.now):
             hour = now_ns // HOUR_NS
-            if self._expected is None or self._expected_hour != hour:
-                self._expected = self.usual.ahead(now_ns, slots_h[-1] + 1).mean
+            stale = self._expected is None or self._expected_hour != hour
+            if self._expected is None or stale or self._expected.shape[1] <= slots_h[-1]:
+                self._expected = self.usual.ahead(now_ns, max(slots_h[-1], _DAY_H) + 1).mean
                 self._expected_hour = hour
             expected = self._expected[:, list(slots_h)]
             later = np.where(np.isfinite(expected), np.maximum(expected, 0.0), prices)
             prices[:, 1:] = later[:, 1:]
         return prices
+
+    def over(self, now_ns: int, hours: int, *, forecast: bool) -> Floats:
+        """[M]: mean price expected over the hours that follow."""
+        return np.asarray(self.ahead(now_ns, range(hours), forecast=forecast).mean(axis=1))
 
     def changed(self, worth: Floats) -> list[tuple[int, float]]:
         """Sites whose price moved since it was last told, by a percent of the device's."""
@@ -125,52 +132,96 @@ class _Fading:
         self.at_ns = max(self.at_ns, now_ns)
 
 
+@dataclass(frozen=True, slots=True)
+class CarbonOutlook:
+    """What is known to be emitted until the end of the period, beside new work."""
+
+    committed_g: float = 0.0
+    """By jobs that have a place."""
+    base_g_per_h: float = 0.0
+    """By services, and by nodes that are powered and empty."""
+    telling_per_tonne: float = 2500.0
+    """Price at which the grams of a busy device-hour cost as much as the hour itself."""
+
+
 @dataclass(slots=True)
 class CarbonPacer:
-    """Moves the price of a tonne so that a budget lasts to the end of its period."""
+    """Moves the price of a tonne so that a budget lasts to the end of its period.
+
+    The price rises without a bound that matters while the present rate would use more than is left,
+    and falls while it would not. Where no price helps, because what is left is needed by work that
+    is placed or cannot wait, `holding` says that patient work has to wait.
+    """
 
     price_per_tonne: float = 0.0
     seen_ns: int = 0
     used_g: float = 0.0
+    holding: bool = False
     _rate_g_per_h: float = 0.0
     _last_g: float = 0.0
+    _urgent_g: float = 0.0
+    """Expected grams of work without patience that was placed since the last step."""
+    _urgent_g_per_h: float = 0.0
 
-    LEAST = 1.0
-    """Per tonne: where the price starts from when the budget first runs short."""
-    MOST = 100_000.0
-    """Per tonne: far above any rent a tonne could save."""
-    GAIN = 1.5
-    """How hard a shortfall of the whole remaining budget pulls, per step."""
+    LEAST = 0.02
+    """Of the telling price: where the price starts from when the budget first runs short."""
+    MOST = 100.0
+    """Of the telling price: a gram outweighs any rent; more changes nothing, and would take long
+    to come down again."""
+    GAIN = 0.2
+    """How hard a shortfall of the whole remaining budget pulls, per hour: a fifth of it multiplies
+    the price by e within a day. Running work answers no sooner than that."""
     STEP_NS = HOUR_NS
     MEMORY_H = 24.0
     """Grams per hour are averaged over about so long: a day has its own shape."""
+    MARGIN = 0.005
+    """Part of the budget that is not planned with: half of what it may be missed by."""
 
     def observe(self, grams: float) -> None:
         """So many grams were emitted."""
         self.used_g += grams
 
-    def step(self, now_ns: int, start_ns: int, policy: FleetPolicy, committed_g: float) -> None:
+    def placed(self, grams: float) -> None:
+        """Work that could not wait was placed, and is expected to emit so much."""
+        self._urgent_g += grams
+
+    def new_period(self, now_ns: int) -> None:
+        """The budget starts again; prices and rates stay as they are."""
+        self.used_g = self._last_g = 0.0
+        self.seen_ns = now_ns
+
+    def step(self, now_ns: int, start_ns: int, policy: FleetPolicy, outlook: CarbonOutlook) -> None:
         """Adapt once an hour: the price rises when the rest of the budget will not do."""
         budget = policy.carbon_budget_g
-        if budget is None or now_ns - self.seen_ns < self.STEP_NS:
+        if budget is None:
+            self.holding = False
             return
-        hours = (now_ns - self.seen_ns) / HOUR_NS
-        keep = math.exp(-hours / self.MEMORY_H)
-        elapsed = (now_ns - start_ns) / HOUR_NS
-        rate = (self.used_g - self._last_g) / hours
-        known = min(elapsed, self.MEMORY_H)
-        if known <= hours:
-            self._rate_g_per_h = rate
-        else:
-            self._rate_g_per_h = keep * self._rate_g_per_h + (1.0 - keep) * rate
-        self._last_g, self.seen_ns = self.used_g, now_ns
+        since_ns = max(self.seen_ns, start_ns)
+        if now_ns - since_ns < self.STEP_NS:
+            return
+        hours = (now_ns - since_ns) / HOUR_NS
+        self._smooth(hours, (now_ns - start_ns) / HOUR_NS)
+        self.seen_ns = now_ns
         left_h = max(0.0, (start_ns + policy.period_ns - now_ns) / HOUR_NS)
-        room_g = budget - self.used_g
-        need_g = max(committed_g, self._rate_g_per_h * left_h)
+        room_g = (1.0 - self.MARGIN) * budget - self.used_g
+        known_g = outlook.committed_g + outlook.base_g_per_h * left_h
+        need_g = max(known_g, self._rate_g_per_h * left_h)
         short = (need_g - room_g) / max(abs(room_g), 0.01 * budget, 1.0)
-        factor = math.exp(max(-0.5, min(1.0, self.GAIN * short * hours / self.MEMORY_H * 4.0)))
-        price = max(self.price_per_tonne, self.LEAST) * factor
-        self.price_per_tonne = min(self.MOST, price) if price > self.LEAST else 0.0
+        factor = math.exp(max(-0.5, min(1.0, self.GAIN * short * hours)))
+        least = self.LEAST * outlook.telling_per_tonne
+        price = max(self.price_per_tonne, least) * factor
+        most = self.MOST * outlook.telling_per_tonne
+        self.price_per_tonne = min(most, price) if price > least else 0.0
+        self.holding = known_g + self._urgent_g_per_h * left_h > room_g
+
+    def _smooth(self, hours: float, elapsed_h: float) -> None:
+        """Bring the rates up to date with what was seen since the last step."""
+        # At first a plain mean: what was seen in the first hours is all there is to go by.
+        keep = min(math.exp(-hours / self.MEMORY_H), max(0.0, 1.0 - hours / elapsed_h))
+        rate, urgent = (self.used_g - self._last_g) / hours, self._urgent_g / hours
+        self._rate_g_per_h = keep * self._rate_g_per_h + (1.0 - keep) * rate
+        self._urgent_g_per_h = keep * self._urgent_g_per_h + (1.0 - keep) * urgent
+        self._last_g, self._urgent_g = self.used_g, 0.0
 
     def expected_g(self, now_ns: int, start_ns: int, policy: FleetPolicy) -> float:
         """What the whole period will emit at the present rate."""
@@ -204,7 +255,8 @@ class Adaptation:
 
     def sla_weight(self, kind: WorkloadKind, policy: FleetPolicy) -> float:
         """Weight of expected penalties of a class."""
-        return policy.of(kind).sla_weight * (self.sensitivity(kind) if policy.adapt else 1.0)
+        sensitivity = self.sensitivity(kind) if policy.adapt_latency else 1.0
+        return policy.of(kind).sla_weight * sensitivity
 
     def used(self, artefact: ArtefactId) -> None:
         """An artefact was used by a placed workload."""
@@ -215,7 +267,7 @@ class Adaptation:
         """Weight of transfers that reuse avoids; frequent reuse raises it."""
         if not policy.locality:
             return 0.0
-        if not policy.adapt:
+        if not policy.adapt_locality:
             return rule.locality_weight
         wanted = workload.data if workload.weights is None else (workload.weights, *workload.data)
         uses = sum(

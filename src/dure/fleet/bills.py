@@ -69,11 +69,12 @@ class BillLine:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """What a tenant spent since it was last asked."""
+    """What a team of a tenant (or the fleet itself) spent since it was last asked."""
 
     tenant: TenantId
     money: float
     g_co2: float
+    team: str = ""
 
 
 class Ledger:
@@ -82,11 +83,11 @@ class Ledger:
     def __init__(self, nodes: int = 0) -> None:
         self._keys: list[tuple[TenantId, str, str, str]] = [(FLEET, "", "", "")]
         self._rows: dict[WorkloadId, int] = {}
-        self._tenants: dict[TenantId, int] = {FLEET: 0}
-        self._tenant_of: Rows = np.zeros(1, dtype=np.int64)
+        self._teams: dict[tuple[TenantId, str], int] = {(FLEET, ""): 0}
+        self._team_of: Rows = np.zeros(1, dtype=np.int64)
         self._sums: Floats = np.zeros((1, _COLUMNS))
-        self._by_tenant: Floats = np.zeros((1, 2))
-        """Money and grams by tenant, as the accounts say."""
+        self._by_team: Floats = np.zeros((1, 2))
+        """Money and grams by team, as the accounts say."""
         self._told: Floats = np.zeros((1, 2))
         self._total: Floats = np.zeros(_COLUMNS)
         self._meters = _Meters(nodes)
@@ -102,12 +103,12 @@ class Ledger:
         self._keys.append((workload.tenant, workload.team, workload.service_name, workload.id))
         if row >= len(self._sums):
             self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)])
-            self._tenant_of = np.concatenate([self._tenant_of, np.zeros_like(self._tenant_of)])
-        tenant = self._tenants.setdefault(workload.tenant, len(self._tenants))
-        self._tenant_of[row] = tenant
-        if tenant >= len(self._by_tenant):
-            more = np.zeros_like(self._by_tenant)
-            self._by_tenant = np.concatenate([self._by_tenant, more])
+            self._team_of = np.concatenate([self._team_of, np.zeros_like(self._team_of)])
+        team = self._teams.setdefault((workload.tenant, workload.team), len(self._teams))
+        self._team_of[row] = team
+        if team >= len(self._by_team):
+            more = np.zeros_like(self._by_team)
+            self._by_team = np.concatenate([self._by_team, more])
             self._told = np.concatenate([self._told, more])
         return row
 
@@ -115,9 +116,9 @@ class Ledger:
         """Charge one account."""
         self._sums[row, _COLUMN[term]] += money
         self._sums[row, _GRAMS] += g_co2
-        tenant = self._tenant_of[row]
-        self._by_tenant[tenant, 0] += money
-        self._by_tenant[tenant, 1] += g_co2
+        team = self._team_of[row]
+        self._by_team[team, 0] += money
+        self._by_team[team, 1] += g_co2
         self._total[_COLUMN[term]] += money
         self._total[_GRAMS] += g_co2
 
@@ -125,20 +126,23 @@ class Ledger:
         self, rows: Rows, term: Term, money: Floats, g_co2: Floats | None = None
     ) -> None:
         """Charge many accounts at once; a row may occur more than once."""
-        tenants = self._tenant_of[rows]
+        teams = self._team_of[rows]
         np.add.at(self._sums[:, _COLUMN[term]], rows, money)
-        np.add.at(self._by_tenant[:, 0], tenants, money)
+        np.add.at(self._by_team[:, 0], teams, money)
         self._total[_COLUMN[term]] += money.sum()
         if g_co2 is not None:
             np.add.at(self._sums[:, _GRAMS], rows, g_co2)
-            np.add.at(self._by_tenant[:, 1], tenants, g_co2)
+            np.add.at(self._by_team[:, 1], teams, g_co2)
             self._total[_GRAMS] += g_co2.sum()
 
     # --- nodes -----------------------------------------------------------------------------
 
     def accrue(self, nodes: Rows, term: Term, money: Floats, g_co2: Floats) -> None:
         """What nodes cost since last time, before anybody joins or leaves them; each node once."""
-        self._meters.accrue(nodes, _COLUMN[term], money, g_co2, self._sums[FLEET_ROW])
+        fleet = np.zeros(_COLUMNS)
+        self._meters.accrue(nodes, _COLUMN[term], money, g_co2, fleet)
+        self._sums[FLEET_ROW] += fleet
+        self._by_team[0] += (fleet[:_GRAMS].sum(), fleet[_GRAMS])
         self._total[_COLUMN[term]] += money.sum()
         self._total[_GRAMS] += g_co2.sum()
 
@@ -155,18 +159,18 @@ class Ledger:
     def settle(self) -> None:
         """Bring all accounts up to date with the meters."""
         accounts, due = self._meters.all_due()
-        tenants = self._tenant_of[accounts]
+        teams = self._team_of[accounts]
         for column in range(_COLUMNS):
             np.add.at(self._sums[:, column], accounts, due[:, column])
-            np.add.at(self._by_tenant[:, int(column == _GRAMS)], tenants, due[:, column])
+            np.add.at(self._by_team[:, int(column == _GRAMS)], teams, due[:, column])
 
     def _settle(self, node: int, row: int) -> None:
         due = self._meters.due(node, row)
         if due is not None:
             self._sums[row] += due
-            tenant = self._by_tenant[self._tenant_of[row]]
-            tenant[0] += due[:_GRAMS].sum()
-            tenant[1] += due[_GRAMS]
+            team = self._by_team[self._team_of[row]]
+            team[0] += due[:_GRAMS].sum()
+            team[1] += due[_GRAMS]
 
     # --- what was spent --------------------------------------------------------------------
 
@@ -194,20 +198,20 @@ class Ledger:
         """The bill of the period that ends now; accounts start again at nothing."""
         lines = self.bill(level)
         self._sums[:] = 0.0
-        self._told[:] -= self._by_tenant
-        self._by_tenant[:] = 0.0
+        self._told[:] -= self._by_team
+        self._by_team[:] = 0.0
         self._total[:] = 0.0
         return lines
 
     def spent(self) -> list[Spend]:
-        """What each tenant spent since this was last asked; who spent nothing is left out."""
+        """What each team spent since this was last asked; who spent nothing is left out."""
         self.settle()
-        since = self._by_tenant - self._told
-        self._told = self._by_tenant.copy()
+        since = self._by_team - self._told
+        self._told = self._by_team.copy()
         return [
-            Spend(tenant, float(since[row, 0]), float(since[row, 1]))
-            for tenant, row in self._tenants.items()
-            if row and since[row].any()
+            Spend(tenant, float(since[row, 0]), float(since[row, 1]), team)
+            for (tenant, team), row in self._teams.items()
+            if since[row].any()
         ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dure.domain.fleet.instructions import GlobalInstruction, PreemptWorkload
+from dure.domain.fleet.instructions import GlobalInstruction, PreemptWorkload, SetAllotments
 from dure.domain.ids import WorkloadId
 from dure.fleet import preemption
 from dure.fleet.global_state import GlobalState
@@ -136,8 +136,13 @@ def reclaim(state: GlobalState, waiting: Sequence[Track], most: int) -> list[Glo
         if (owner := running.owner[row]) is not None
         and state.tracks[owner].phase in (Phase.RUNNING, Phase.PLACED)
     }
-    instructions: list[GlobalInstruction] = []
+    # What is called back is no longer lent from this moment on: only then borrowers are too many.
+    instructions: list[GlobalInstruction] = [
+        SetAllotments(cluster, allotments)
+        for cluster, allotments in state.pools.revise(state.now_ns).items()
+    ]
     for call in state.pools.to_reclaim(costs):
-        names = [(name, costs[name]) for name in call.workloads[: most - len(instructions)]]
+        names = [(name, costs[name]) for name in call.workloads[: max(0, most)]]
+        most -= len(names)
         instructions += displace(state, names, next(iter(first.values())).id)
     return instructions

@@ -21,11 +21,9 @@ class Reasons:
     def of(self, job: int, site: int, slot: int, note: str = "") -> Explanation:
         """Why a candidate is at that site and start."""
         table, choice = self._table, self._choice
-        pairs = zip(TERMS, table.parts, strict=True)
+        pairs = zip(TERMS, table.terms_at(job, site, slot), strict=True)
         return Explanation(
-            terms=tuple(
-                (name, value) for name, part in pairs if (value := _at(part, job, site, slot))
-            ),
+            terms=tuple((name, value) for name, value in pairs if value),
             g_co2=_at(table.grams, job, site, slot),
             sla_risk=_at(table.risk, job, site, slot),
             congestion=_at(choice.crowding, job, site, slot),

@@ -17,6 +17,8 @@ from dure.domain.errors import InputError
 from dure.domain.fleet.series import Floats
 from dure.domain.ids import TenantId
 
+Integers = NDArray[np.int64]
+
 _UNLIMITED = 1.0
 """A share of everything: a cap that binds nobody."""
 _TINY = 1e-12
@@ -125,22 +127,47 @@ class ShareBook:
         """
         if not waiting or not self._rows:
             return dict.fromkeys(self._rows, _UNLIMITED)
-        active, weights = self._active(waiting)
-        wanted = self._wanted(waiting)
+        rows = np.array([self._row(tenant) for tenant in waiting])
+        claims = list(waiting.values())
+        first = [claim.first for claim in claims]
+        nothing = Amounts(*(np.inf,) * _DIMENSIONS)
+        caps = self.caps_of(
+            rows,
+            np.array([claim.amounts for claim in claims]),
+            np.array([nothing if each is None else each for each in first]),
+        )
+        return {tenant: float(caps[row]) for tenant, row in self._rows.items()}
+
+    def caps_of(self, rows: Integers, amounts: Floats, first: Floats) -> Floats:
+        """The same for all tenants by row, where those of `rows` wait for `amounts` [rows, 4].
+
+        `first` are the amounts of each one's next in line; infinite: it makes no claim of that.
+        """
+        used, weights = self._shares(), np.asarray(self._weights, dtype=np.float64)
+        active = used > _NOTHING
+        active[rows] = True
+        wanted = self._used[: len(self._rows)].copy()
+        wanted[rows] += amounts
+        wanted = self._portion(wanted)
         shares = np.max(wanted, axis=1, initial=0.0)
         filled = fill(wanted, weights)
         whole = float(weights[active].sum())
         fair = np.where(active, weights / max(whole, _TINY), _UNLIMITED)
         caps = np.where(filled >= shares - _TINY, np.maximum(fair, shares), filled)
-        used = self._shares()
-        for tenant, claim in waiting.items():
-            row = self._rows[tenant]
-            if claim.first is not None and used[row] < fair[row]:
-                next_share = self._portion(self._used[row] + np.asarray(claim.first))
-                caps[row] = max(caps[row], float(next_share.max()))
+        next_share = self._portion(self._used[rows] + first).max(axis=1)
+        below = (used[rows] < fair[rows]) & np.isfinite(next_share)
+        caps[rows] = np.where(below, np.maximum(caps[rows], next_share), caps[rows])
         if active.sum() == 1:
             caps[active] = np.maximum(caps[active], _UNLIMITED)
-        return {tenant: float(caps[row]) for tenant, row in self._rows.items()}
+        return np.asarray(caps)
+
+    def row(self, tenant: TenantId) -> int:
+        """The row of a tenant; it never changes."""
+        return self._row(tenant)
+
+    def shares_by_row(self) -> Floats:
+        """Every tenant's dominant share."""
+        return self._shares()
 
     def over_share(self, waiting: Mapping[TenantId, Claim]) -> list[Excess]:
         """Who uses more than its cap now that others wait, the furthest above (by weight) first."""
@@ -180,14 +207,6 @@ class ShareBook:
         active = np.asarray(self._shares() > _NOTHING)
         active[[self._row(tenant) for tenant in waiting]] = True
         return active, np.asarray(self._weights, dtype=np.float64)
-
-    def _wanted(self, waiting: Mapping[TenantId, Claim]) -> Floats:
-        """What each tenant would use if it got everything it waits for, as shares of the fleet."""
-        wanted = self._used[: len(self._rows)].copy()
-        if waiting:
-            rows = [self._row(tenant) for tenant in waiting]
-            wanted[rows] += np.array([claim.amounts for claim in waiting.values()])
-        return self._portion(wanted)
 
 
 def fill(wanted: Floats, weights: Floats) -> Floats:

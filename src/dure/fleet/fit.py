@@ -114,6 +114,14 @@ def replica_rate(workload: Workload, profile: DeviceProfile) -> float:
     return workload.service.replica_requests_per_s * speed(workload, profile)
 
 
+def slice_speed(least: Footprint, compute_milli: int) -> float:
+    """Speed of a service's instance on a larger slice than the smallest that meets its demand.
+
+    Requests that are served side by side use up all compute there is, so it goes by its share.
+    """
+    return max(1.0, compute_milli / least.compute_milli)
+
+
 def replicas_for(
     workload: Workload, profile: DeviceProfile, requests_per_s: float, latency_budget_ms: float
 ) -> int:

@@ -33,6 +33,7 @@ from dure.domain.fleet.events import (
 )
 from dure.domain.fleet.instructions import (
     GlobalInstruction,
+    PlaceWorkload,
     PreemptWorkload,
     PublishPrices,
     RefuseWorkload,
@@ -42,15 +43,22 @@ from dure.domain.fleet.instructions import (
 from dure.domain.fleet.workloads import WhenCutOff
 from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.fleet import moving
+from dure.fleet.bills import FLEET
 from dure.fleet.costs import possible
 from dure.fleet.displacing import reclaim
 from dure.fleet.fit import never_fits
 from dure.fleet.global_settings import GlobalSettings
 from dure.fleet.global_snapshot import check, snapshot
 from dure.fleet.global_state import GlobalState
+from dure.fleet.holding import carbon_outlook, hold_back
 from dure.fleet.job_round import JobRound
 from dure.fleet.rightsizing import UseBook
-from dure.fleet.service_round import make_room_for_services, place_services, wanted_parts
+from dure.fleet.service_round import (
+    make_room_for_services,
+    observe_load,
+    place_services,
+    wanted_parts,
+)
 from dure.fleet.tracks import HOUR_NS, Phase, Track
 
 
@@ -64,7 +72,6 @@ class GlobalMachine:
         """Places given up while their cluster was cut off: to be stopped when it is back."""
         self._next_scan_ns = 0
         self._sizes = UseBook()
-        self._advised: set[WorkloadId] = set()
 
     def handle(self, event: GlobalEvent) -> list[GlobalInstruction]:
         """Take in one event; returns what is to be done about it."""
@@ -166,8 +173,13 @@ class GlobalMachine:
         state.duals = None
 
     def _summarised(self, event: ClusterSummarised) -> list[GlobalInstruction]:
+        state = self.state
         for summary in event.sites:
-            self.state.sites.summarise(summary)
+            row = state.sites.rows.get(summary.site, -1)
+            before = state.sites.columns.nodes[row] if row >= 0 else summary.nodes
+            state.sites.summarise(summary)
+            if before != summary.nodes and state.pool_owners:
+                state.resize_place(row)
         return []
 
     def _series_extended(self, event: SeriesExtended) -> list[GlobalInstruction]:
@@ -196,8 +208,12 @@ class GlobalMachine:
 
     def _spend_observed(self, event: SpendObserved) -> list[GlobalInstruction]:
         state = self.state
-        state.tenant_row(TenantId(event.tenant))
-        state.budgets.spend(TenantId(event.tenant), event.money, event.g_co2)
+        tenant = TenantId(event.tenant)
+        if tenant == FLEET:
+            state.budgets.idle_g += event.g_co2
+        else:
+            state.tenant_row(tenant)
+            state.budgets.spend(tenant, event.money, event.g_co2, event.team)
         state.adaptation.pacer.observe(event.g_co2)
         return []
 
@@ -289,6 +305,8 @@ class GlobalMachine:
         if track is None or event.attempt not in track.places:
             return []
         track.saved_share = max(track.saved_share, event.saved_share)
+        if track.phase is not Phase.MOVING:
+            moving.left_early(state, track, event.attempt)
         state.release(track, event.attempt)
         if track.places and track.is_job:
             return []
@@ -307,6 +325,7 @@ class GlobalMachine:
         deadline = track.workload.sla.deadline_ns
         if deadline is not None and event.now_ns > deadline:
             state.adaptation.violated(track.workload.kind, LATE_JOB_STRAIN)
+        self._sizes.forget(track.workload)
         state.forget(track)
         return []
 
@@ -327,6 +346,8 @@ class GlobalMachine:
         track = state.tracks.get(event.workload)
         if track is not None:
             track.violated += OBSERVED_SHARE * (event.violated_share - track.violated)
+            if track.workload.service is not None:
+                observe_load(state, track, track.workload.service, event)
             state.adaptation.violated(track.workload.kind, event.violated_share * SERVICE_STRAIN)
         return []
 
@@ -336,13 +357,8 @@ class GlobalMachine:
         if track is None:
             return []
         self._sizes.observe(track.workload, event)
-        if event.workload in self._advised:
-            return []
-        better = self._sizes.recommend(track.workload)
-        if better is None:
-            return []
-        self._advised.add(event.workload)
-        return [better.warning()]
+        better = self._sizes.advise(track.workload)
+        return [better.warning()] if better is not None else []
 
     # --- rounds ----------------------------------------------------------------------------
 
@@ -355,15 +371,7 @@ class GlobalMachine:
             state.policy,
             state.adaptation.pacer.expected_g(event.now_ns, self._start_ns, state.policy),
         )
-        free = columns.free[:, 0]
-        called = state.waiting.call(
-            event.now_ns,
-            (
-                (row, int(columns.grew[row]), float(free[row]))
-                for row in np.flatnonzero((free > 0.0) & columns.up).tolist()
-            ),
-            state.settings.most_candidates,
-        )
+        called = state.waiting.call(event.now_ns, columns, state.settings.most_candidates)
         if called and len(state.sites):
             services = [track for track in called if not track.is_job]
             jobs = [track for track in called if track.is_job]
@@ -374,13 +382,18 @@ class GlobalMachine:
         if event.now_ns >= self._next_scan_ns:
             self._next_scan_ns = event.now_ns + state.settings.scan_ns
             instructions += moving.scan(state)
+            if state.pool_owners:
+                state.pools.rebalance()
         instructions += self._publish()
         return instructions
 
     def _place_all(self, services: list[Track], jobs: list[Track]) -> list[GlobalInstruction]:
         """Services first, then jobs, then room for those whose priority asks for it."""
         state = self.state
+        services, _ = hold_back(state, services)
+        jobs, held = hold_back(state, jobs)
         instructions, unserved = place_services(state, services)
+        instructions += held
         most = state.policy.most_preemptions
         stopped = make_room_for_services(state, unserved, most)
         unplaced: list[Track] = list(unserved)
@@ -390,6 +403,9 @@ class GlobalMachine:
             unplaced += job_round.unplaced
             stopped += job_round.make_room(most - _preemptions(stopped))
         stopped += reclaim(state, unplaced, most - _preemptions(stopped))
+        for each in (*instructions, *stopped):
+            if isinstance(each, PlaceWorkload) and not each.order.workload.delay_tolerant:
+                state.adaptation.pacer.placed(each.order.explanation.g_co2)
         return instructions + stopped
 
     @property
@@ -409,10 +425,13 @@ class GlobalMachine:
         }
         if pins:
             book.pin(pins)
+        if state.now_ns - self._start_ns >= state.policy.period_ns:
+            state.start_ns = self._start_ns + state.policy.period_ns
+            state.budgets.new_period()
+            state.adaptation.pacer.new_period(state.now_ns)
         if state.policy.carbon_budget_g is not None:
-            _, grams = state.running.committed(state.now_ns, len(state.budgets.tenants))
             state.adaptation.pacer.step(
-                state.now_ns, self._start_ns, state.policy, float(grams.sum())
+                state.now_ns, self._start_ns, state.policy, carbon_outlook(state)
             )
 
     def _publish(self) -> list[GlobalInstruction]:

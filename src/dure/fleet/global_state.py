@@ -20,6 +20,8 @@ from dure.fleet.costs import Surroundings
 from dure.fleet.fairness import Amounts, ShareBook
 from dure.fleet.forecasts import SeriesForecasts
 from dure.fleet.global_settings import GlobalSettings
+from dure.fleet.loads import LoadBook
+from dure.fleet.migration import Tenure
 from dure.fleet.outlook import Forecast, Outlook, look_ahead, persist
 from dure.fleet.pools import Place, PoolBook
 from dure.fleet.sites import CPUS, DEVICES, HOST, MEMORY, Floats, Integers, SiteBook
@@ -47,6 +49,15 @@ def amounts_of(usage: Floats) -> Amounts:
         float(usage[CPUS]) * 1000.0,
         float(usage[HOST]) * GIB,
     )
+
+
+def all_amounts(usage: Floats) -> Floats:
+    """The same of many at once: [..., dimensions] in, [..., fields of `Amounts`] out."""
+    return np.asarray(usage[..., _AMOUNTS] * _AMOUNT_UNITS)
+
+
+_AMOUNTS = [DEVICES, MEMORY, CPUS, HOST]
+_AMOUNT_UNITS = np.array([1000.0, GIB, 1000.0, GIB])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +88,14 @@ class GlobalState:
     plans: RunningBook = field(default_factory=RunningBook)
     """Places that waiting jobs are planned to have later."""
     adaptation: Adaptation = field(default_factory=Adaptation)
+    loads: LoadBook = field(default_factory=LoadBook)
     shares: ShareBook = field(default_factory=ShareBook)
     pools: PoolBook = field(default_factory=PoolBook)
     tracks: dict[WorkloadId, Track] = field(default_factory=dict)
     moving: set[WorkloadId] = field(default_factory=set)
+    job_tenure: Tenure = field(default_factory=Tenure)
+    """How long jobs stay at each site."""
+    service_tenure: Tenure = field(default_factory=Tenure)
     wanted_pools: set[str] = field(default_factory=set)
     pool_owners: set[TenantId] = field(default_factory=set)
     duals: Prices | None = None
@@ -98,6 +113,8 @@ class GlobalState:
     """Where pools count the devices of each site."""
     _worth: Floats = field(default_factory=lambda: np.zeros(0))
     _worth_version: int = -1
+    _ways: dict[tuple[tuple[str, float], ...], Floats] = field(default_factory=dict)
+    _ways_version: int = -1
 
     def __post_init__(self) -> None:
         self.policy = self.settings.policy
@@ -149,6 +166,17 @@ class GlobalState:
             self._places.append(Place(cluster, group.profile, ShareMode(group.mode)))
         return self._places[site]
 
+    def resize_place(self, site: int) -> None:
+        """A site has other nodes than before: pools hold what its place has now."""
+        place = self.place_of(site)
+        columns = self.sites.columns
+        devices = sum(
+            columns.nodes[row] * columns.node_devices[row]
+            for row in self.sites.sites_of[place.cluster]
+            if columns.up[row] and self.place_of(row) == place
+        )
+        self.pools.set_capacity(place, int(devices))
+
     def pool_rooms(self, workload: Workload) -> Floats:
         """[M]: devices of each site that pools leave to a workload."""
         if len(self._pool_columns) != len(self.sites):
@@ -157,6 +185,26 @@ class GlobalState:
                 dtype=np.int64,
             )
         return np.asarray(self.pools.rooms(workload.tenant, workload.pool)[self._pool_columns])
+
+    def way_ms(self, users: tuple[tuple[str, float], ...]) -> Floats:
+        """[M]: round trip from users to each site, by their share of requests."""
+        if self._ways_version != self.sites.version:
+            self._ways.clear()
+            self._ways_version = self.sites.version
+        way = self._ways.get(users)
+        if way is None:
+            fleet = self.settings.fleet
+            whole = sum(share for _, share in users)
+            by_cluster = np.array(
+                [
+                    sum(share * fleet.latency(region, cluster) for region, share in users) / whole
+                    if whole
+                    else 0.0
+                    for cluster in self.sites.cluster_ids
+                ]
+            )
+            way = self._ways[users] = np.asarray(by_cluster[self.sites.columns.cluster])
+        return way
 
     def worth(self) -> Floats:
         """[M]: what a device-hour is worth at each site: its price, or where it is owned what
@@ -273,6 +321,9 @@ class GlobalState:
         place = track.places.pop(attempt)
         usage = self.running.usage[place.row].copy()
         self.set_extra(track, place, 0)
+        self.set_kept(track, place, 0)
+        if not track.is_job:
+            self.loads.left(track.id, self.sites.names[place.site].cluster)
         self.running.remove(place.row)
         self.shares.gave_back(track.workload.tenant, amounts_of(usage))
         self.pools.gave_back(track.id, self.place_of(place.site), float(usage[DEVICES]))
@@ -287,6 +338,13 @@ class GlobalState:
             columns.surplus[place.site] += unit * (extra - place.extra)
             np.maximum(columns.surplus[place.site], 0.0, out=columns.surplus[place.site])
             place.extra = extra
+
+    def set_kept(self, track: Track, place: PlaceRow, instances: int) -> None:
+        """Keep room for so many more instances of a service beside those it has there."""
+        if instances != place.kept:
+            unit = track.needs.usage[self.sites.columns.kind[place.site]]
+            self.sites.keep(place.site, unit * (instances - place.kept))
+            place.kept = instances
 
     def want(self, devices: dict[str, float]) -> None:
         """Owners wait for so many devices of their pools; those not named for none."""

@@ -1,7 +1,7 @@
 """Gives places to jobs in one round, or says what they wait for."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,9 @@ from dure.fleet.assignment.problem import Tenancy
 from dure.fleet.costs import CostTable, cost_table
 from dure.fleet.displacing import displace, find_victims
 from dure.fleet.explain import Reasons
-from dure.fleet.fairness import Amounts, Claim
-from dure.fleet.global_state import GlobalState, Grant, amounts_of
+from dure.fleet.global_state import GlobalState, Grant, all_amounts
+from dure.fleet.holding import within_teams
+from dure.fleet.round_loops import Wants, isolate, wishes
 from dure.fleet.rounds import Choice, Room
 from dure.fleet.sites import DEVICES, Floats
 from dure.fleet.tracks import HOUR_NS, Track
@@ -33,10 +34,12 @@ class JobRound:
         self.unplaced: list[Track] = []
         """Those that want a place now and found no room, in the order they were called."""
         self._tracks = tracks
+        rows = state.budgets.rows
+        self._tenants = np.array([rows[track.workload.tenant] for track in tracks], dtype=np.int64)
         self.table: CostTable | None = None
         self.choice: Choice | None = None
         self.tenancy: Tenancy | None = None
-        self._ranked: tuple[NDArray[np.int64], Floats, Floats] | None = None
+        self._wished: tuple[list[Any], ...] | None = None
 
     def run(self) -> list[GlobalInstruction]:
         """Decide, give orders, put the rest to wait."""
@@ -46,7 +49,8 @@ class JobRound:
         around = state.around()
         slots = self._slots()
         table = cost_table(self._tracks, around, slots)
-        table = self._isolated(table)
+        self._isolate(table)
+        table = within_teams(state, table)
         self.tenancy = self._tenancy(table)
         room = Room(
             capacity=rounds.capacity(around, slots),
@@ -59,10 +63,10 @@ class JobRound:
         instructions: list[GlobalInstruction] = []
         for job, track in enumerate(self._tracks):
             site, slot = int(choice.site[job]), int(choice.slot[job])
-            if site >= 0 and slot == 0:
+            if site >= 0 and slot == 0 and self._still_lent(job, track, site):
                 grant = self.grant(job, site, reasons)
                 instructions.append(PlaceWorkload(state.place(track, grant)))
-            elif site >= 0:
+            elif site >= 0 and slot > 0:
                 instructions += self._defer(job, track, site, slot)
             else:
                 self._wait(job, track)
@@ -117,13 +121,12 @@ class JobRound:
         """A place now, with what it is expected to cost."""
         table = self.table
         assert table is not None
-        last = table.spend.shape[2] - 1
         return Grant(
             site=site,
             instances=self._tracks[job].instances,
             delay_h=float(table.delay_h[job, site]),
             run_h=float(table.run_h[job, site]),
-            money=float(table.spend[job, site, min(0, last)]),
+            money=float(table.spend[job, site, 0]),
             grams=float(table.grams[job, site, 0]),
             explanation=reasons.of(job, site, 0, note),
         )
@@ -137,28 +140,37 @@ class JobRound:
         )
         return self.state.settings.start_slots_h if later else (0,)
 
-    def _isolated(self, table: CostTable) -> CostTable:
+    def _isolate(self, table: CostTable) -> None:
         """Take out sites whose free devices belong to somebody else's pool."""
         state = self.state
         if not state.pool_owners:
-            return table
-        kind = state.sites.columns.kind
-        total = table.total.copy()
-        known: dict[tuple[TenantId, PoolId | None], Floats] = {}
+            return
+        rows: dict[tuple[TenantId, PoolId | None], int] = {}
+        rooms: list[Floats] = []
+        row = np.empty(len(table.tracks), dtype=np.int64)
         for job, track in enumerate(table.tracks):
             key = (track.workload.tenant, track.workload.pool)
-            if key not in known:
-                known[key] = state.pool_rooms(track.workload)
-            rooms = known[key]
-            total[job, rooms < table.usage[job, kind, DEVICES] - 1e-6, 0] = np.inf
-            total[job, rooms <= 0.0] = np.inf
-        return replace(table, total=total)
+            if key not in rows:
+                rows[key] = len(rooms)
+                rooms.append(state.pool_rooms(track.workload))
+            row[job] = rows[key]
+        devices = table.usage[:, :, DEVICES].copy()
+        isolate(table.total, devices, state.sites.columns.kind, np.array(rooms), row)
+
+    def _still_lent(self, job: int, track: Track, site: int) -> bool:
+        """Whether pools still leave a site to a job once those before it in this round are in."""
+        state, table = self.state, self.table
+        assert table is not None
+        if not state.pool_owners:
+            return True
+        devices = table.usage[job, state.sites.columns.kind[site], DEVICES]
+        return bool(state.pool_rooms(track.workload)[site] >= devices - 1e-6)
 
     def _tenancy(self, table: CostTable) -> Tenancy | None:
         """Caps on shares and what is left of budgets; None where nothing is limited."""
         state = self.state
         count = len(state.budgets.tenants)
-        caps = self._caps(count)
+        caps = self._caps(table, count)
         budgets = state.budgets.limited(state.policy)
         if caps is None and not budgets:
             return None
@@ -168,13 +180,9 @@ class JobRound:
             committed = state.running.committed(state.now_ns, count)
             money, grams = state.budgets.left(state.policy, *committed)
         totals = np.maximum(np.array(state.shares.totals), 1e-9)
-        uses = np.array([[amounts_of(row) for row in usage] for usage in table.usage])
         return Tenancy(
-            tenant=np.array(
-                [state.budgets.rows[track.workload.tenant] for track in self._tracks],
-                dtype=np.int64,
-            ),
-            share=(uses / totals).max(axis=2),
+            tenant=self._tenants,
+            share=(all_amounts(table.usage) / totals).max(axis=2),
             share_cap=np.repeat(
                 (np.full(count, np.inf) if caps is None else caps)[:, None], slots, axis=1
             ),
@@ -184,37 +192,19 @@ class JobRound:
             carbon_budget=grams,
         )
 
-    def _caps(self, count: int) -> Floats | None:
+    def _caps(self, table: CostTable, count: int) -> Floats | None:
         """[K]: dominant share each tenant may still add; None where nobody is limited."""
-        state = self.state
         if count < 2:
             return None
-        waiting: dict[str, Floats] = {}
-        first: dict[str, Floats] = {}
-        for track in self._tracks:
-            usage = np.array(amounts_of(track.needs.usage.max(axis=0) * track.instances))
-            tenant = track.workload.tenant
-            waiting[tenant] = waiting.get(tenant, 0.0) + usage
-            first.setdefault(tenant, usage)
-        claims = {
-            track.workload.tenant: Claim(
-                Amounts(*waiting[track.workload.tenant]), Amounts(*first[track.workload.tenant])
-            )
-            for track in self._tracks
-        }
-        caps = state.shares.caps(claims)
-        used = state.shares.shares()
-        left = np.array(
-            [max(0.0, caps[tenant.id] - used[tenant.id]) for tenant in state.budgets.tenants]
-        )
-        asked = np.array(
-            [
-                (waiting[tenant.id] / np.maximum(np.array(state.shares.totals), 1e-9)).max()
-                if tenant.id in waiting
-                else 0.0
-                for tenant in state.budgets.tenants
-            ]
-        )
+        shares = self.state.shares
+        most = all_amounts(table.usage.max(axis=1))
+        waiting = np.zeros((count, most.shape[1]))
+        np.add.at(waiting, self._tenants, most)
+        who, first = np.unique(self._tenants, return_index=True)
+        rows = np.array([shares.row(each.id) for each in self.state.budgets.tenants])
+        caps = shares.caps_of(rows[who], waiting[who], most[first])
+        left = np.maximum(caps - shares.shares_by_row(), 0.0)[rows]
+        asked = (waiting / np.maximum(np.array(shares.totals), 1e-9)).max(axis=1)
         return None if (asked <= left + 1e-12).all() else left
 
     def _learn(self, choice: Choice) -> None:
@@ -229,24 +219,29 @@ class JobRound:
 
     def _defer(self, job: int, track: Track, site: int, slot: int) -> list[GlobalInstruction]:
         """Plan it for later: it is called at that time, or when its site has room before."""
-        state, table, choice = self.state, self.table, self.choice
+        state, table = self.state, self.table
         assert table is not None
-        assert choice is not None
         start_ns = state.now_ns + table.slots_h[slot] * HOUR_NS
-        now = float(choice.priced[job, :, 0].min())
-        later = float(choice.priced[job, site, slot])
-        name = state.sites.names[site]
-        why = f"{name} from then costs {later:.4g}, the best place now {now:.4g}"
-        if not np.isfinite(now):
-            why = f"{name} is expected to have room then"
         wake_ns = min(start_ns, state.now_ns + state.settings.review_ns)
         state.waiting.wait(track, wake_ns, self._wishes(job))
         delay_ns = round(float(table.delay_h[job, site]) * HOUR_NS)
         run_ns = round(float(table.run_h[job, site]) * HOUR_NS)
         state.plan(track, site, (start_ns, start_ns + delay_ns + run_ns))
-        moved = abs(start_ns - track.until_ns) > HOUR_NS or not track.until_ns
-        track.until_ns, track.why = start_ns, why
-        return [DeferWorkload(track.id, start_ns, why)] if moved else []
+        if track.until_ns and abs(start_ns - track.until_ns) <= HOUR_NS:
+            track.until_ns = start_ns
+            return []
+        track.until_ns, track.why = start_ns, self._why_later(job, site, slot)
+        return [DeferWorkload(track.id, start_ns, track.why)]
+
+    def _why_later(self, job: int, site: int, slot: int) -> str:
+        choice = self.choice
+        assert choice is not None
+        name = self.state.sites.names[site]
+        now = float(choice.priced[job, :, 0].min())
+        if not np.isfinite(now):
+            return f"{name} is expected to have room then"
+        later = float(choice.priced[job, site, slot])
+        return f"{name} from then costs {later:.4g}, the best place now {now:.4g}"
 
     def _wait(self, job: int, track: Track) -> None:
         state = self.state
@@ -265,32 +260,26 @@ class JobRound:
         return NO_ROOM
 
     def _wishes(self, job: int) -> list[Wish]:
-        """Its cheapest sites, and what having one of them saves per device-hour over the worst."""
-        if self._ranked is None:
-            self._ranked = self._rank()
-        order, devices, saving = self._ranked
+        """Sites where it would rather be now than have what it was given, cheapest first."""
+        if self._wished is None:
+            self._wished = self._wish()
+        site, devices, saving, shared = self._wished
         return [
-            Wish(int(site), float(devices[job, rank]), float(saving[job, rank]))
-            for rank, site in enumerate(order[job])
-            if site >= 0
+            Wish(where, devices[job][rank], saving[job][rank], shared[job][rank])
+            for rank, where in enumerate(site[job])
+            if where >= 0
         ]
 
-    def _rank(self) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """[J, wishes] for all at once: sites, devices there, saving; -1 for no site."""
+    def _wish(self) -> tuple[list[Any], ...]:
+        """The columns of `Wished` for all candidates at once, as plain lists."""
         table, choice = self.table, self.choice
         assert table is not None
         assert choice is not None
-        costs = np.where(table.eligible, choice.priced.min(axis=2), np.inf)
-        count = min(_MOST_WISHES, costs.shape[1])
-        rows = np.arange(len(costs))[:, None]
-        order = np.argpartition(costs, count - 1, axis=1)[:, :count]
-        order = order[rows, np.argsort(costs[rows, order], axis=1, kind="stable")]
-        chosen = costs[rows, order]
-        worst = np.where(np.isfinite(costs), costs, -np.inf).max(axis=1)[:, None]
-        kind = self.state.sites.columns.kind
-        devices = table.usage[rows, kind[order], DEVICES]
-        hours = table.run_h[rows, order]
-        known = np.isfinite(chosen)
-        saving = np.where(known, worst - np.where(known, chosen, 0.0), 0.0)
-        saving = saving / np.maximum(devices * hours, 1e-6)
-        return np.where(table.eligible[rows, order], order, -1), devices, saving
+        columns = self.state.sites.columns
+        jobs = np.arange(len(choice.site))
+        got = np.where(choice.site >= 0, choice.priced[jobs, choice.site, choice.slot], np.inf)
+        wants = Wants(choice.priced.reshape(len(jobs), -1), got, table.usage, choice.site)
+        found = wishes(
+            wants, table.sharing, columns.free_on_used, columns.kind, table.run_h, _MOST_WISHES
+        )
+        return tuple(column.tolist() for column in found)

@@ -85,7 +85,9 @@ class LocalMachine:
         yard = Yard(settings.cluster)
         queue = Queue(settings.queue, [Line() for _ in yard.fields])
         power = Power(yard, settings.power, settings.power_down)
-        scaler = Autoscaler(settings.scaling, settings.round_trip_ms)
+        scaler = Autoscaler(
+            settings.scaling, settings.round_trip_ms, settings.cluster, settings.rates
+        )
         self.floor = Floor(yard, queue, Leases(yard), power, scaler)
         self.admission = Admission(self.floor, settings.queue)
         self.reclaim = Reclaim(self.floor, self.admission)

@@ -4,9 +4,13 @@ All running workloads × all sites at once. Money in the fleet's currency over t
 (a service: over the horizon its owner of the decision looks ahead). A job moves at its next
 checkpoint, so until then it pays where it is; one that saves nothing starts anew. A service runs at
 both places until the new one is warm.
+
+A move is credited with the time that its workload will stay at the new place, not with the whole
+rest of the run: a job that has moved once moves on when something better opens, or is displaced,
+and the next move is credited with what comes then. `Tenure` learns how long work stays at a site.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +24,58 @@ KINDS = tuple(WorkloadKind)
 """Order of `Running.kinds`."""
 NEVER_NS = -(2**62)
 """When something that never moved last moved."""
+
+_HOUR_NS = 3600 * 10**9
+_PRIOR_HOURS = 48.0
+"""Workload-hours that stand behind the first guess of how long work stays."""
+_PRIOR_LEFT = 1.0
+"""Of which so many ended early: two days, before anything was seen."""
+_MEMORY_NS = 72 * _HOUR_NS
+"""Half of what was seen so long ago is forgotten: what opens and fills changes within days."""
+
+
+@dataclass(slots=True)
+class Tenure:
+    """How long work stays at each site before it moves on, is displaced or loses its place."""
+
+    hours: Floats = field(default_factory=lambda: np.zeros(0))
+    """[M]: hours that work has stayed, of all together."""
+    left: Floats = field(default_factory=lambda: np.zeros(0))
+    """[M]: how often it left before it was done."""
+    seen_ns: int | None = None
+
+    def pass_time(self, now_ns: int, staying: Floats) -> None:
+        """Time has passed; `staying` [M] is the number of workloads at each site."""
+        self._grow(len(staying))
+        passed_ns = 0 if self.seen_ns is None else max(0, now_ns - self.seen_ns)
+        self.seen_ns = now_ns
+        keep = 0.5 ** (passed_ns / _MEMORY_NS)
+        self.hours = keep * self.hours + staying * (passed_ns / _HOUR_NS)
+        self.left *= keep
+
+    def leave(self, site: int) -> None:
+        """A workload left a site although there was more for it to do."""
+        self._grow(site + 1)
+        self.left[site] += 1.0
+
+    def per_hour(self, sites: int) -> Floats:
+        """[M]: how often a workload leaves early, per hour that it is there."""
+        self._grow(sites)
+        rate = (self.left + _PRIOR_LEFT) / (self.hours + _PRIOR_HOURS)
+        return np.asarray(rate[:sites])
+
+    def lasts(self, left_h: Floats) -> Floats:
+        """[workloads, sites]: part of the rest of a run that is expected to be spent there.
+
+        `left_h` is [workloads, sites]. Ends are memoryless.
+        """
+        rate = self.per_hour(left_h.shape[1])[None, :] * np.maximum(left_h, 1e-6)
+        return np.asarray(-np.expm1(-rate) / rate)
+
+    def _grow(self, sites: int) -> None:
+        if len(self.hours) < sites:
+            more = np.zeros(sites - len(self.hours))
+            self.hours, self.left = np.append(self.hours, more), np.append(self.left, more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +113,8 @@ class Offers:
     """Devices that are paid while it starts or warms there, and lateness that causes."""
     warm_ns: Floats
     """How long a service runs at both places; 0 for jobs."""
+    lasts: Floats
+    """Part of the time left that it is expected to stay there, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +128,9 @@ class MoveCandidate:
     saving: float
     """Expected, net of all costs of the move."""
     stay: float
+    """Cost of staying, as long as the move makes a difference."""
     there: float
-    """Cost of what is left after the move, at the target."""
+    """Cost at the target after the move, likewise."""
     until_move: float
     """Paid at the source until the next checkpoint."""
     transfer: float
@@ -98,6 +157,7 @@ class MoveCandidate:
 class _Sums:
     """Each term of moving, [workloads, sites]."""
 
+    stay: Floats
     there: Floats
     until_move: Floats
     redo: Floats
@@ -111,18 +171,19 @@ def _sums(running: Running, offers: Offers) -> _Sums:
     wait = np.where(saves, np.minimum(running.to_checkpoint_ns / left_ns, 1.0), 0.0)[:, None]
     # A place that cannot be reached has no price, and nothing can be moved away from it.
     held = ~np.isfinite(running.stay[:, None])
-    stay = np.where(held, 0.0, running.stay[:, None])
+    whole = np.where(held, 0.0, running.stay[:, None])
+    stay = whole * (wait + (1.0 - wait) * offers.lasts)
     closed = ~np.isfinite(offers.there + offers.transfer + offers.restart + offers.warm_ns) | held
     to_end = np.where(closed, 0.0, offers.there)
-    there = to_end * (1.0 - wait)
-    until_move = np.broadcast_to(stay * wait, there.shape)
+    there = to_end * (1.0 - wait) * offers.lasts
+    until_move = np.broadcast_to(whole * wait, there.shape)
     # What was done must be done again there, at the price of the work that is left.
     to_do = np.maximum(1.0 - running.done_share, 1e-9)
     redo_share = np.where(saves, 0.0, running.done_share / to_do)[:, None]
     redo = to_end * redo_share
-    double = stay * np.minimum(offers.warm_ns / left_ns[:, None], 1.0)
+    double = whole * np.minimum(offers.warm_ns / left_ns[:, None], 1.0)
     move = there + until_move + offers.transfer + offers.restart + redo + double
-    return _Sums(there, until_move, redo, double, np.where(closed, -np.inf, stay - move))
+    return _Sums(stay, there, until_move, redo, double, np.where(closed, -np.inf, stay - move))
 
 
 def expected_savings(running: Running, offers: Offers) -> Floats:
@@ -130,15 +191,17 @@ def expected_savings(running: Running, offers: Offers) -> Floats:
     return _sums(running, offers).saving
 
 
-def thresholds(running: Running, policy: FleetPolicy) -> Floats:
-    """The least saving at which each workload may move; infinite where its class never does.
+def thresholds(running: Running, policy: FleetPolicy, stay: Floats) -> Floats:
+    """[workloads, sites]: the least saving at which each may move; infinite where its class never
+    does.
 
-    Both rules of the class hold at once: an amount of money, and a share of what staying costs.
+    Both rules of the class hold at once: an amount of money, and a share of what `stay` costs.
     """
     rules = [policy.of(kind) for kind in KINDS]
     amount = np.array([r.migration_threshold if r.migrate else np.inf for r in rules])
     share = np.array([rule.migration_share for rule in rules])
-    return np.asarray(np.maximum(amount[running.kinds], share[running.kinds] * running.stay))
+    kinds = running.kinds
+    return np.asarray(np.maximum(amount[kinds][:, None], share[kinds][:, None] * stay))
 
 
 def scan(
@@ -159,7 +222,7 @@ def scan(
     cool_ns = np.array([policy.of(kind).cool_down_ns for kind in KINDS], dtype=np.int64)
     cooling = now_ns - running.moved_ns < cool_ns[running.kinds]
     saving[cooling] = -np.inf
-    saving[saving < thresholds(running, policy)[:, None]] = -np.inf
+    saving[saving < thresholds(running, policy, sums.stay)] = -np.inf
     left = free.copy()
     moves: list[MoveCandidate] = []
     pairs = np.flatnonzero(saving.ravel() > -np.inf)
@@ -186,7 +249,7 @@ def _candidate(running: Running, offers: Offers, sums: _Sums, row: int, site: in
         source=int(running.sites[row]),
         target=site,
         saving=float(sums.saving[row, site]),
-        stay=float(running.stay[row]),
+        stay=float(sums.stay[row, site]),
         there=float(sums.there[row, site]),
         until_move=float(sums.until_move[row, site]),
         transfer=float(offers.transfer[row, site]),

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from dure.domain.fleet.clusters import HOURS_A_WEEK
 from dure.domain.fleet.series import HOUR_NS, Floats, Series
-from dure.fleet.compiled import compiled
+from dure.fleet.cost_loops import means
 from dure.fleet.sites import SiteBook
 
 HOURS_AHEAD = 192
 """Eight days: longer runs are rated as if the last day of these repeated."""
-_DAY_H = 24
 
 Forecast = Callable[[Series, int, int], Floats]
 """A series, the hour it is and how many hours ahead: the expected values of these hours."""
@@ -46,35 +45,7 @@ class Outlook:
 
         Starts are counted in hours from the beginning of this hour.
         """
-        return _means(sums, start_h, np.ascontiguousarray(run_h))
-
-
-@compiled
-def _sum_at(sums: Floats, row: int, hours: float) -> float:
-    """The sum of a row at a fractional hour; beyond the end the last day repeats."""
-    last = sums.shape[1] - 1
-    if hours >= last:
-        day = (sums[row, last] - sums[row, last - _DAY_H]) / _DAY_H
-        return float(sums[row, last] + (hours - last) * day)
-    low = int(hours)
-    return float(sums[row, low] + (hours - low) * (sums[row, low + 1] - sums[row, low]))
-
-
-@compiled
-def _means(sums: Floats, start_h: Floats, run_h: Floats) -> Floats:
-    jobs, sites = run_h.shape
-    result = np.empty((jobs, sites, start_h.size))
-    begun = np.empty((sites, start_h.size))
-    for site in range(sites):
-        for slot in range(start_h.size):
-            begun[site, slot] = _sum_at(sums, site, start_h[slot])
-    for job in range(jobs):
-        for site in range(sites):
-            length = max(run_h[job, site], 1e-3)
-            for slot in range(start_h.size):
-                end = _sum_at(sums, site, start_h[slot] + length)
-                result[job, site, slot] = (end - begun[site, slot]) / length
-    return result
+        return means(sums, start_h, np.ascontiguousarray(run_h))
 
 
 def look_ahead(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dure.domain.fleet.events import UsageObserved
-from dure.domain.fleet.instructions import Warn
+from dure.domain.fleet.instructions import Warn, WarnKind
 from dure.domain.fleet.profiles import DeviceProfile, fits
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.workloads import Demand, Workload
@@ -84,6 +84,7 @@ class Recommendation:
             about=self.workload.id,
             what=f"{' and '.join(filter(None, what))} ({self.samples} observations)",
             remedy=f"ask for {' and '.join(filter(None, remedy))}",
+            kind=WarnKind.RIGHT_SIZE,
         )
 
 
@@ -94,6 +95,8 @@ class _Seen:
     samples: int = 0
     asked: tuple[int, float] = (0, 0.0)
     """Memory and compute of the request the shares are of."""
+    told: bool = False
+    """Whether a better size was recommended for that request."""
 
 
 @dataclass(slots=True)
@@ -111,9 +114,9 @@ class UseBook:
         if seen.asked != request:
             # Shares of another request say nothing about this one: start again.
             self._seen[_key(workload)] = seen = _Seen(asked=request)
-        seen.samples += 1
-        seen.memory[_bin(event.memory_bytes / max(asked.memory_bytes, 1))] += 1
-        seen.compute[_bin(event.compute_share)] += 1
+        seen.samples += event.samples
+        seen.memory[_bin(event.memory_bytes / max(asked.memory_bytes, 1))] += event.samples
+        seen.compute[_bin(event.compute_share)] += event.samples
 
     def forget(self, workload: Workload) -> None:
         """A workload ended; what a named service taught is kept for its next run."""
@@ -144,6 +147,15 @@ class UseBook:
         return Recommendation(
             workload, demand, confidence, seen.samples, memory_share, compute_share
         )
+
+    def advise(self, workload: Workload) -> Recommendation | None:
+        """The same, but only once for all runs of a service with the same request."""
+        seen = self._seen.get(_key(workload))
+        if seen is None or seen.told:
+            return None
+        better = self.recommend(workload)
+        seen.told = better is not None
+        return better
 
     def _sized(self, asked: float, share: float) -> float:
         """The right amount of one dimension; what was asked where the change is not worth it."""

@@ -1,4 +1,4 @@
-"""The compiled loops of a round: who takes what in turn, and what prices add to each option."""
+"""The compiled loops of a round: what options cost, who takes what in turn, who wants what."""
 
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ from dure.fleet.compiled import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 class Wants(NamedTuple):
@@ -104,3 +105,227 @@ def scarcity(usage: Floats, kind: Integers, prices: Floats, span: Integers) -> F
                 for start in range(max(0, slot - span[job] + 1), slot + 1):
                     result[job, site, start] += rate
     return result
+
+
+class Offers(NamedTuple):
+    """What a round's options cost once everything is counted."""
+
+    priced: Floats
+    """[J, M, T]: with congestion."""
+    cost: Floats
+    """[J, M, T]: the same, infinite too where a job does not fit now."""
+    skip: Floats
+    """[J]: what having no place costs."""
+
+
+@compiled
+def price(total: Floats, crowded: Floats, fits: Bools, skip_factor: Floats) -> Offers:
+    """Add congestion up; a job is left out only at `skip_factor` [J] times its dearest place."""
+    jobs, sites, slots = total.shape
+    priced, cost = np.empty(total.shape), np.empty(total.shape)
+    skip = np.empty(jobs)
+    for job in range(jobs):
+        highest = 0.0
+        for site in range(sites):
+            for slot in range(slots):
+                value = total[job, site, slot] + crowded[job, site, slot]
+                priced[job, site, slot] = value
+                if value < np.inf:
+                    highest = max(highest, value)
+                if slot == 0 and not fits[job, site]:
+                    value = np.inf
+                cost[job, site, slot] = value
+        skip[job] = highest * skip_factor[job] + 1e-3
+    return Offers(priced, cost, skip)
+
+
+@compiled
+def close_full(wants: Wants, kind: Integers, left: Floats) -> Floats:
+    """[J]: each job's cheapest option with room, before anybody takes it; closes those without.
+
+    What does not fit even alone is no option: without it, the sum of the cheapest is a bound that
+    a round with a few full sites can reach.
+    """
+    cost, _, usage, span = wants
+    sites, slots, dimensions = left.shape
+    least = np.full(cost.shape[0], np.inf)
+    for job in range(cost.shape[0]):
+        for site in range(sites):
+            for slot in range(slots):
+                value = cost[job, site * slots + slot]
+                if not value < np.inf:
+                    continue
+                fits = True
+                for busy in range(slot, min(slots, slot + span[job])):
+                    for dimension in range(dimensions):
+                        need = usage[job, kind[site], dimension]
+                        if need > left[site, busy, dimension] + 1e-9:
+                            fits = False
+                            break
+                if fits:
+                    least[job] = min(least[job], value)
+                else:
+                    cost[job, site * slots + slot] = np.inf
+    return least
+
+
+@compiled
+def missed_gains(
+    wants: Wants, kind: Integers, run_h: Floats, chosen: Integers, least_share: float
+) -> Floats:
+    """[M]: mean gain per device-hour of jobs that would rather be at a site now than they are.
+
+    `chosen` [J] are options as of `take_turns`. Gains below `least_share` of what a job pays do
+    not count, nor do jobs that found nothing: they say how little there is, not what it is worth.
+    """
+    cost, _, usage, _ = wants
+    jobs, sites = run_h.shape
+    slots = cost.shape[1] // sites
+    gains, weights = np.zeros(sites), np.zeros(sites)
+    for job in range(jobs):
+        if chosen[job] < 0:
+            continue
+        got = cost[job, chosen[job]]
+        for site in range(sites):
+            value = cost[job, site * slots]
+            if value < np.inf and got - value > least_share * abs(got):
+                devices = usage[job, kind[site], 0]
+                gains[site] += devices * (got - value) / max(devices * run_h[job, site], 1e-9)
+                weights[site] += devices
+    return gains / np.maximum(weights, 1e-9)
+
+
+class Needed(NamedTuple):
+    """What one instance of each of N shapes takes, by class of devices: [N, P]."""
+
+    devices: Floats
+    """0: it does not run there."""
+    share: Floats
+    """Of a device, of each; 1: whole devices."""
+    counted: Integers
+    """Row of its template in the counts of slices; -1: not counted."""
+
+
+class Free(NamedTuple):
+    """What M sites have left."""
+
+    kind: Integers
+    devices: Floats
+    surplus: Floats
+    """Devices that elastic gangs give back when asked."""
+    by_free: Integers
+    """[M, devices]: nodes with so many free devices; -1: not told."""
+    largest: Floats
+    """Most free devices on one node."""
+    slices: Integers
+    """[templates, M]: how many more fit; -1: not told."""
+
+
+@compiled
+def count_rooms(needed: Needed, free: Free) -> Floats:
+    """[N, M]: how many instances of each shape fit at each site, as far as summaries tell."""
+    shapes, sites = needed.devices.shape[0], free.kind.size
+    rooms = np.zeros((shapes, sites))
+    most = free.by_free.shape[1]
+    for shape in range(shapes):
+        for site in range(sites):
+            kind = free.kind[site]
+            devices = needed.devices[shape, kind]
+            if devices == 0.0:
+                continue
+            surplus = free.surplus[site]
+            left = free.devices[site] + surplus + 1e-9
+            if needed.share[shape, kind] < 1.0:
+                room = np.floor(left / (devices * needed.share[shape, kind]))
+                row = needed.counted[shape, kind]
+                if row >= 0 and free.slices[row, site] >= 0:
+                    room = float(free.slices[row, site])
+            else:
+                room = np.floor(left / devices)
+                if devices > 1.0:
+                    if free.by_free[site, 0] >= 0:
+                        exact = surplus // devices
+                        for each in range(most):
+                            exact += free.by_free[site, each] * (each // devices)
+                        room = min(room, exact)
+                    if max(free.largest[site], surplus) < devices:
+                        room = 0.0
+            rooms[shape, site] = room
+    return rooms
+
+
+@compiled
+def isolate(total: Floats, devices: Floats, kind: Integers, rooms: Floats, row: Integers) -> None:
+    """Close what pools leave no room at: `rooms` [K, M], of each job by `row` [J], in `total`."""
+    jobs, sites, slots = total.shape
+    for job in range(jobs):
+        for site in range(sites):
+            room = rooms[row[job], site]
+            if room < devices[job, kind[site]] - 1e-6:
+                total[job, site, 0] = np.inf
+            if room <= 0.0:
+                for slot in range(slots):
+                    total[job, site, slot] = np.inf
+
+
+class Wished(NamedTuple):
+    """[J, wishes], cheapest first."""
+
+    site: Integers
+    """-1: no more."""
+    devices: Floats
+    saving: Floats
+    """Per device-hour, over the job's dearest site."""
+    shared: Bools
+    """Whether it wants room on nodes in use, not just room."""
+
+
+@compiled
+def wishes(
+    wants: Wants, sharing: Floats, free_on_used: Floats, kind: Integers, run_h: Floats, most: int
+) -> Wished:
+    """Sites where a job would rather start now than have what it got, if only there were room.
+
+    `wants.skip` [J] is what it got, infinite for nothing; `sharing` [J, M] what starting now would
+    cost on nodes in use (infinite where it may not run), where these have `free_on_used` [M].
+    """
+    cost, got, usage, _ = wants
+    jobs, sites = run_h.shape
+    slots = cost.shape[1] // sites
+    site_of = np.full((jobs, most), -1, dtype=np.int64)
+    worth = np.full((jobs, most), np.inf)
+    shared_of = np.zeros((jobs, most), dtype=np.bool_)
+    devices_of, saving = np.zeros((jobs, most)), np.zeros((jobs, most))
+    for job in range(jobs):
+        worst = -np.inf
+        for site in range(sites):
+            least = sharing[job, site]
+            if not least < np.inf:
+                continue
+            now = cost[job, site * slots]
+            if now < np.inf:
+                worst = max(worst, now)
+            else:
+                now = least
+            shared = now >= got[job]
+            if shared:
+                now = least
+                if now >= got[job] or free_on_used[site] >= usage[job, kind[site], 0]:
+                    continue
+            rank = most
+            while rank > 0 and now < worth[job, rank - 1]:
+                rank -= 1
+                if rank + 1 < most:
+                    worth[job, rank + 1] = worth[job, rank]
+                    site_of[job, rank + 1] = site_of[job, rank]
+                    shared_of[job, rank + 1] = shared_of[job, rank]
+            if rank < most:
+                worth[job, rank], site_of[job, rank], shared_of[job, rank] = now, site, shared
+        for rank in range(most):
+            site = site_of[job, rank]
+            if site >= 0:
+                devices = usage[job, kind[site], 0]
+                devices_of[job, rank] = devices
+                gain = max(worst - worth[job, rank], 0.0)
+                saving[job, rank] = gain / max(devices * run_h[job, site], 1e-6)
+    return Wished(site_of, devices_of, saving, shared_of)

@@ -1,5 +1,6 @@
 """One round of the global stage: costs and room in, a choice per job and prices out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,18 @@ from dure.fleet.assignment.problem import (
 )
 from dure.fleet.assignment.solve import Effort, solve
 from dure.fleet.costs import CostTable, Surroundings, slot_lengths_h, spans
-from dure.fleet.round_loops import Wants, crowding, scarcity, take_turns
+from dure.fleet.round_loops import (
+    Free,
+    Needed,
+    Wants,
+    close_full,
+    count_rooms,
+    crowding,
+    missed_gains,
+    price,
+    scarcity,
+    take_turns,
+)
 from dure.fleet.sites import BANDWIDTH, DEVICES, DIMENSIONS, MEMORY, Floats, SiteBook
 from dure.fleet.tracks import HOUR_NS, Needs
 
@@ -73,10 +85,13 @@ def capacity(around: Surroundings, slots_h: tuple[int, ...]) -> Floats:
     """[M, T, D]: free now, and later what running work is expected to give back."""
     columns = around.sites.columns
     free = np.maximum(columns.free + columns.surplus, 0.0)
-    released = around.running.released(around.now_ns, slots_h, len(around.sites))
-    planned = around.plans.reserved(around.now_ns, slots_h, len(around.sites))
+    count, starts_ns = len(around.sites), np.array(slots_h, dtype=np.int64) * HOUR_NS
+    starts_ns += around.now_ns
+    released = around.running.released(starts_ns, count)
+    planned = around.plans.reserved(starts_ns, count)
     total = np.minimum(free[:, None, :] + released, columns.total[:, None, :]) - planned
-    total = np.where(columns.up[:, None, None], np.maximum(total, 0.0), 0.0)
+    total[~columns.up] = 0.0
+    np.maximum(total, 0.0, out=total)
     # Whole devices bring their memory and bandwidth along: counting them again would only spread
     # one price over three names.
     whole = np.array([mode is ShareMode.WHOLE for _, mode in around.sites.kinds])[columns.kind]
@@ -87,12 +102,11 @@ def capacity(around: Surroundings, slots_h: tuple[int, ...]) -> Floats:
 def urgent(table: CostTable, around: Surroundings) -> NDArray[np.bool_]:
     """[J]: who has waited long and can wait no longer without being late."""
     now_ns, hold_ns = around.now_ns, around.settings.hold_ns
-    shortest_ns = np.where(table.eligible, table.run_h, np.inf).min(axis=1, initial=np.inf)
     result = np.zeros(len(table.tracks), dtype=np.bool_)
     for number, track in enumerate(table.tracks):
         if now_ns - track.pending_ns >= hold_ns:
             due_ns = track.workload.sla.deadline_ns
-            run_ns = float(shortest_ns[number]) * HOUR_NS
+            run_ns = float(table.shortest_h[number]) * HOUR_NS
             late = due_ns is not None and due_ns - now_ns - run_ns < 2 * hold_ns
             result[number] = late or not table.may_wait[number]
     return result
@@ -100,26 +114,43 @@ def urgent(table: CostTable, around: Surroundings) -> NDArray[np.bool_]:
 
 def fits_now(table: CostTable, sites: SiteBook) -> NDArray[np.bool_]:
     """[J, M]: whether all instances of each candidate fit now; one look per distinct shape."""
-    looked: dict[int, Floats] = {}
-    result = np.empty((len(table.tracks), len(sites)), dtype=np.bool_)
-    for number, track in enumerate(table.tracks):
-        key = id(track.needs)
-        if key not in looked:
-            looked[key] = rooms(track.needs, sites)
-        result[number] = looked[key] >= track.instances
-    return result
+    shapes: dict[int, int] = {}
+    needs: list[Needs] = []
+    row = []
+    for track in table.tracks:
+        number = shapes.setdefault(id(track.needs), len(needs))
+        if number == len(needs):
+            needs.append(track.needs)
+        row.append(number)
+    instances = np.array([track.instances for track in table.tracks])
+    return np.asarray(all_rooms(needs, sites)[row] >= instances[:, None])
 
 
 def rooms(needs: Needs, sites: SiteBook) -> Floats:
     """[M]: how many instances of a shape fit at each site now."""
+    return np.asarray(all_rooms((needs,), sites)[0])
+
+
+def all_rooms(needs: Sequence[Needs], sites: SiteBook) -> Floats:
+    """[N, M]: how many instances of each shape fit at each site now."""
     columns = sites.columns
-    kind = columns.kind
-    room = np.zeros(len(sites))
-    for number, shape in enumerate(needs.shapes):
-        if shape is not None:
-            rows = np.flatnonzero(kind == number)
-            room[rows] = sites.room_for(rows, shape)
-    return room
+    templates = list(sites.slices)
+    rows = {template: row for row, template in enumerate(templates)}
+    needed = Needed(
+        devices=np.array([each.devices for each in needs]),
+        share=np.array([each.share for each in needs]),
+        counted=np.array([[rows.get(name, -1) for name in each.templates] for each in needs]),
+    )
+    slices = [sites.slices[template] for template in templates]
+    free = Free(
+        kind=columns.kind,
+        devices=columns.free[:, DEVICES].copy(),
+        surplus=columns.surplus[:, DEVICES].copy(),
+        by_free=columns.by_free,
+        largest=columns.largest_free,
+        slices=np.array(slices) if slices else np.zeros((0, len(sites)), dtype=np.int64),
+    )
+    return count_rooms(needed, free)
 
 
 def decide(
@@ -127,20 +158,21 @@ def decide(
 ) -> Choice:
     """Choose a site and a start for every candidate, or none."""
     crowded = _crowding(table, around)
-    priced = table.total + crowded
-    skip = _skips(table, priced)
-    cost = priced.copy()
-    cost[:, :, 0][~room.fits_now] = np.inf
+    offers = price(table.total, crowded, room.fits_now, _skip_factors(table))
+    priced, cost, skip = offers.priced, offers.cost, offers.skip
     busy = spans(table)
     kind = around.sites.columns.kind
-    option, certain = _one_by_one(table, room, cost, skip, busy, kind)
-    slots = len(table.slots_h)
+    jobs, slots = len(table.tracks), len(table.slots_h)
+    wants = Wants(cost.reshape(jobs, -1), skip, table.usage, busy)
+    least = close_full(wants, kind, room.capacity)
+    option, certain = _one_by_one(wants, room, least, kind)
     site, slot = _apart(option, slots)
+    at_prices = wants._replace(cost=priced.reshape(jobs, -1))
     if certain:
-        missed = _missed(table, priced, skip, site, slot, kind)
+        missed = missed_gains(at_prices, kind, table.run_h, option, MISSED_SHARE)
         return Choice(site, slot, priced, crowded, missed, warm, skip)
     kept = _worth_keeping(cost, site)
-    shift = np.minimum(np.where(np.isfinite(cost), cost, 0.0).min(axis=(1, 2)), 0.0)
+    shift = np.minimum(np.where(np.isfinite(least), least, 0.0), 0.0)
     problem = Problem(
         cost=cost[:, kept] - shift[:, None, None],
         skip_cost=skip - shift,
@@ -154,38 +186,16 @@ def decide(
     extra = scarcity(table.usage, kind, duals, busy)
     site, slot = _apart(solution.choice, slots)
     site = np.where(site >= 0, kept[site], UNPLACED)
+    option = np.where(site >= 0, site * slots + slot, UNPLACED)
     return Choice(
         site=site,
         slot=slot,
         priced=priced + extra,
         crowding=crowded + extra,
-        missed=_missed(table, priced, skip, site, slot, kind),
+        missed=missed_gains(at_prices, kind, table.run_h, option, MISSED_SHARE),
         duals=replace(solution.prices, site=duals),
         skip=skip,
     )
-
-
-def _missed(
-    table: CostTable, priced: Floats, skip: Floats, site: Integers, slot: Integers, kind: Integers
-) -> Floats:
-    """[M]: mean gain per device-hour, over jobs that would rather be at a site now than they are.
-
-    That is how far a price may rise before these jobs no longer want to be there: what one round
-    found scarce, spread over the hours of those who would pay for it.
-    """
-    jobs = np.arange(len(site))
-    got = np.where(site >= 0, priced[jobs, site, slot], skip)
-    devices = table.usage[:, kind, DEVICES]
-    hours = devices * table.run_h
-    gain = np.where(np.isfinite(priced[:, :, 0]), got[:, None] - priced[:, :, 0], 0.0)
-    gain[site < 0] = (
-        0.0  # who found nothing anywhere says how little there is, not what it is worth
-    )
-    excluded = gain > MISSED_SHARE * np.abs(got)[:, None]
-    weight = np.where(excluded, devices, 0.0)
-    total = weight.sum(axis=0)
-    per_hour = np.where(excluded, gain, 0.0) / np.maximum(hours, 1e-9)
-    return np.asarray((weight * per_hour).sum(axis=0) / np.maximum(total, 1e-9))
 
 
 def _apart(option: Integers, slots: int) -> tuple[Integers, Integers]:
@@ -231,53 +241,49 @@ def _crowding(table: CostTable, around: Surroundings) -> Floats:
     return crowding(table.usage[:, :, DEVICES].copy(), kind, prices, edges, table.run_h)
 
 
-def _skips(table: CostTable, priced: Floats) -> Floats:
-    """[J]: what it costs to give a job neither a place nor a plan: only where there is no room."""
-    highest = np.where(np.isfinite(priced), priced, 0.0).max(axis=(1, 2), initial=0.0)
+def _skip_factors(table: CostTable) -> Floats:
+    """[J]: how many times its dearest place it costs to give a job neither a place nor a plan."""
     priority = np.array([max(0, track.priority) for track in table.tracks])
-    return np.asarray(highest * _SKIP_FACTOR * (1.0 + _PRIORITY_VALUE * priority) + 1e-3)
+    return np.asarray(_SKIP_FACTOR * (1.0 + _PRIORITY_VALUE * priority))
 
 
 def _one_by_one(
-    table: CostTable, room: Room, cost: Floats, skip: Floats, busy: Integers, kind: Integers
+    wants: Wants, room: Room, cheapest: Floats, kind: Integers
 ) -> tuple[Integers, bool]:
     """Everybody's cheapest option with room, in turn; whether that is surely good enough.
 
     No assignment costs less than everybody's cheapest option without regard to others. Where the
     first come, first served one is as cheap, there is nothing for prices to find out.
     """
-    jobs, sites, slots = cost.shape
-    flat = cost.reshape(jobs, sites * slots)
-    gain = skip - flat.min(axis=1)
-    order = np.argsort(-gain, kind="stable")
-    wants = Wants(flat, skip, table.usage, busy)
+    skip = wants.skip
+    order = np.argsort(cheapest - skip, kind="stable")
     option = take_turns(wants, kind, room.capacity.copy(), order)
-    value = np.where(option >= 0, flat[np.arange(jobs), np.maximum(option, 0)], skip)
-    least = np.minimum(flat.min(axis=1), skip)
+    value = np.where(option >= 0, wants.cost[np.arange(len(skip)), np.maximum(option, 0)], skip)
+    least = np.minimum(cheapest, skip)
     certain = bool((value - least).sum() <= CERTAIN_GAP * np.abs(least).sum())
     if certain:
-        site, slot = _apart(option, slots)
-        certain = _within(room.tenancy, site, slot, kind)
+        site, slot = _apart(option, room.capacity.shape[1])
+        certain = _within(room.tenancy, wants, site, slot, kind)
     return option, certain
 
 
 def _within(
-    tenancy: Tenancy | None,
-    site: NDArray[np.int64],
-    slot: NDArray[np.int64],
-    kind: NDArray[np.int64],
+    tenancy: Tenancy | None, wants: Wants, site: Integers, slot: Integers, kind: Integers
 ) -> bool:
-    """Whether a choice keeps all caps and budgets; shares are summed over slots to be safe."""
+    """Whether a choice keeps all caps and budgets."""
     if tenancy is None:
         return True
     jobs = np.flatnonzero(site >= 0)
     site, slot, tenant = site[jobs], slot[jobs], tenancy.tenant[jobs]
-    tenants = tenancy.share_cap.shape[0]
-    share = np.bincount(tenant, tenancy.share[jobs, kind[site]], tenants)
+    tenants, slots = tenancy.share_cap.shape
+    share = np.zeros((tenants, slots + 1))
+    held = tenancy.share[jobs, kind[site]]
+    np.add.at(share, (tenant, slot), held)
+    np.add.at(share, (tenant, np.minimum(slot + wants.span[jobs], slots)), -held)
     spend = np.bincount(tenant, tenancy.spend[jobs, site, slot], tenants)
     grams = np.bincount(tenant, tenancy.grams[jobs, site, slot], tenants)
     return bool(
-        (share <= tenancy.share_cap.min(axis=1) + 1e-12).all()
+        (np.cumsum(share, axis=1)[:, :-1] <= tenancy.share_cap + 1e-12).all()
         and (np.append(spend, spend.sum()) <= tenancy.money_budget).all()
         and (np.append(grams, grams.sum()) <= tenancy.carbon_budget).all()
     )

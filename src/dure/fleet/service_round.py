@@ -1,4 +1,9 @@
-"""Gives services their clusters: near their users, spread, with replicas for their load."""
+"""Gives services their clusters: near their users, spread, with replicas for their load.
+
+What is provided for is the peak of the next hour (`dure.fleet.loads`). At the sites of a service
+room is kept for it, so that jobs do not take what its cluster's autoscaler will want; where a site
+has not enough, the service gets a part in another cluster as well, until one is enough again.
+"""
 
 from dataclasses import dataclass
 
@@ -6,16 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dure.domain.fleet.decisions import Alternative, Explanation
-from dure.domain.fleet.instructions import GlobalInstruction, PlaceWorkload
+from dure.domain.fleet.events import ServiceObserved
+from dure.domain.fleet.instructions import GlobalInstruction, PlaceWorkload, PreemptWorkload
 from dure.domain.fleet.workloads import Service
 from dure.fleet import terms
 from dure.fleet.costs import possible
 from dure.fleet.displacing import displace, find_victims
 from dure.fleet.fit import replicas_for, speed
 from dure.fleet.global_state import GlobalState, Grant
+from dure.fleet.loads import UNSEEN_PEAK
 from dure.fleet.rounds import rooms
 from dure.fleet.sites import DEVICES, Floats
-from dure.fleet.tracks import Phase, Track
+from dure.fleet.tracks import Phase, PlaceRow, Track
 
 _TERMS = ("rent", "energy", "carbon", "transfer", "locality", "violations")
 
@@ -29,6 +36,8 @@ class ServiceCosts:
     parts: tuple[Floats, ...]
     """One per name in `_TERMS`, weighted and signed."""
     crowding: Floats
+    missed: Floats
+    """[M]: what missing its target there counts for, before weights; `risk` where that is more."""
     risk: Floats
     grams: Floats
     spend: Floats
@@ -55,6 +64,7 @@ def place_services(
             if grant is None:
                 break
             instructions.append(PlaceWorkload(state.place(track, grant)))
+            keep_room(state, track, service)
             missing -= 1
         if missing > 0:
             track.why = "no other cluster that may serve it has room for it now"
@@ -91,9 +101,110 @@ def make_room_for_services(
 
 def wanted_parts(service: Service, track: Track, state: GlobalState) -> int:
     """Clusters it should be in, no more than there are for it."""
+    return max(1, min(max(service.spread, track.parts), _clusters(track, state)))
+
+
+def _clusters(track: Track, state: GlobalState) -> int:
+    """Clusters that could serve it."""
     rows = np.flatnonzero(possible(track, state.sites) & state.sites.columns.up)
-    clusters = len(np.unique(state.sites.columns.cluster[rows]))
-    return max(1, min(service.spread, clusters))
+    return len(np.unique(state.sites.columns.cluster[rows]))
+
+
+def observe_load(
+    state: GlobalState, track: Track, service: Service, event: ServiceObserved
+) -> None:
+    """Provide for what a service will need; ask for another part where its site is too small."""
+    rows = state.sites.sites_of.get(event.cluster, ())
+    place = next((each for each in track.places.values() if each.site in rows), None)
+    if place is None:
+        return
+    state.loads.observe(state.now_ns, track.id, event.cluster, event.requests_per_s)
+    peak = state.loads.peak(state.now_ns, track.id, forecast=state.policy.forecast) or 0.0
+    if (
+        event.replicas == place.replicas
+        and not event.violated_share
+        and abs(peak - track.rate) <= _NO_NEWS * track.rate
+    ):
+        return
+    track.rate, place.replicas = peak, event.replicas
+    missing = keep_room(state, track, service)
+    if event.replicas and track.phase is Phase.PLACED:
+        track.phase = Phase.RUNNING
+    settled = track.phase is Phase.RUNNING
+    settled = settled and len(track.places) >= wanted_parts(service, track, state)
+    more = settled and len(track.places) < _clusters(track, state)
+    if missing > 0 and event.violated_share > 0.0 and more:
+        track.parts = len(track.places) + 1
+        state.waiting.admit(track)
+
+
+def keep_room(state: GlobalState, track: Track, service: Service) -> int:
+    """Keep what is free at the sites of a service for its peak; returns instances too few."""
+    sites, columns = state.sites, state.sites.columns
+    places = list(track.places.values())
+    way = state.way_ms(service.users)
+    missing = 0
+    for number, place in enumerate(places):
+        if number == 0:
+            profile = sites.kinds[columns.kind[place.site]][0]
+            budget = service.target_latency_ms - float(way[place.site])
+            needed = replicas_for(track.workload, profile, peak_rate(track, service), budget)
+            missing = max(0, needed - sum(each.replicas or each.instances for each in places))
+        kept = min(missing, _room_at(state, track, place))
+        state.set_kept(track, place, kept)
+        missing -= kept
+    return missing
+
+
+def _room_at(state: GlobalState, track: Track, place: PlaceRow) -> int:
+    """Instances of a service that its site has room for, beside those it has and others' room."""
+    columns = state.sites.columns
+    unit = track.needs.usage[columns.kind[place.site]]
+    free = columns.free[place.site] + unit * place.kept
+    counted = unit > 0
+    return max(0, int(np.floor((free[counted] + 1e-9) / unit[counted]).min(initial=np.inf)))
+
+
+def peak_rate(track: Track, service: Service) -> float:
+    """Requests per second to provide for."""
+    return track.rate or UNSEEN_PEAK * service.requests_per_s
+
+
+def merge_parts(state: GlobalState, track: Track, service: Service) -> list[GlobalInstruction]:
+    """Give up the dearest part of a split service when the others are enough without it."""
+    if track.phase is not Phase.RUNNING or len(track.places) <= max(1, service.spread):
+        return []
+    if track.parts < len(track.places) or track.violated > _FINE:
+        return []
+    sites, columns = state.sites, state.sites.columns
+    costs = service_costs(state, track, service)
+    dearest = max(track.places, key=lambda each: costs.total[track.places[each].site])
+    others = [place for attempt, place in track.places.items() if attempt != dearest]
+    profile = sites.kinds[columns.kind[others[0].site]][0]
+    budget = service.target_latency_ms - float(state.way_ms(service.users)[others[0].site])
+    needed = replicas_for(track.workload, profile, peak_rate(track, service), budget)
+    have = sum(place.replicas + _room_at(state, track, place) for place in others)
+    if have < _SPARE_TO_MERGE * needed:
+        return []
+    track.parts = len(others)
+    place = track.places[dearest]
+    return [
+        PreemptWorkload(
+            workload=track.id,
+            cluster=sites.names[place.site].cluster,
+            attempt=dearest,
+            wanted_by=track.id,
+            cost=0.0,
+        )
+    ]
+
+
+_NO_NEWS = 0.02
+"""Change of a peak, as a share, up to which what is kept for it stays as it is."""
+_FINE = 0.02
+"""Share of time in violation up to which a split service may do with fewer parts."""
+_SPARE_TO_MERGE = 1.25
+"""Room that the other parts must have for that, over what they would need: else it splits again."""
 
 
 def _best(state: GlobalState, track: Track, service: Service) -> Grant | None:
@@ -166,30 +277,15 @@ def _device_room(state: GlobalState, track: Track) -> Floats:
     return np.asarray(np.floor(state.pool_rooms(track.workload) / devices + 1e-6))
 
 
-def way_ms(state: GlobalState, service: Service) -> Floats:
-    """[M]: round trip from its users, by their share of requests."""
-    fleet = state.settings.fleet
-    whole = sum(share for _, share in service.users)
-    by_cluster = np.array(
-        [
-            sum(share * fleet.latency(region, cluster) for region, share in service.users) / whole
-            if whole
-            else fleet.latency_default_ms
-            for cluster in state.sites.cluster_ids
-        ]
-    )
-    return np.asarray(by_cluster[state.sites.columns.cluster])
-
-
 def service_costs(state: GlobalState, track: Track, service: Service) -> ServiceCosts:
     """One part of a service at every site, over the horizon."""
     sites, columns, policy = state.sites, state.sites.columns, state.policy
     rule = policy.of(track.workload.kind)
     hours = state.settings.service_horizon_h
     count = len(sites)
-    way = way_ms(state, service)
+    way = state.way_ms(service.users)
     parts = wanted_parts(service, track, state)
-    rate = (track.rate or service.requests_per_s) / parts
+    rate = peak_rate(track, service) / parts
     replicas, alone_ms = _replicas(state, track, service, way, rate)
     late = np.where(way + alone_ms > service.target_latency_ms, 1.0, 0.0)
     run_h = np.full(count, hours)
@@ -229,7 +325,10 @@ def service_costs(state: GlobalState, track: Track, service: Service) -> Service
     )
     crowding = np.zeros(count)
     if policy.congestion.enabled:
-        crowding = terms.congestion(devices * hours, state.adaptation.congestion.now)
+        # A service stays through crowded and idle hours alike: their mean counts, not this moment.
+        book = state.adaptation.congestion
+        usual = book.over(state.now_ns, round(hours), forecast=policy.forecast)
+        crowding = terms.congestion(devices * hours, usual)
     open_sites = possible(track, sites) & columns.up
     for site, until_ns in track.avoid.items():
         open_sites[site] = open_sites[site] and until_ns <= state.now_ns
@@ -238,6 +337,7 @@ def service_costs(state: GlobalState, track: Track, service: Service) -> Service
         total=total,
         parts=weighted,
         crowding=crowding,
+        missed=np.maximum(risk, missed),
         risk=risk,
         grams=grams,
         spend=rent + energy + bring * ~there,

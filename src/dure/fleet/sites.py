@@ -76,6 +76,8 @@ class SiteColumns:
     """[M, D]: free by the last summary, less what was ordered since and what waits there."""
     surplus: Floats = field(default_factory=lambda: np.zeros((0, len(DIMENSIONS))))
     """[M, D]: held by elastic gangs beyond their least size, which give it back when asked."""
+    kept: Floats = field(default_factory=lambda: np.zeros((0, len(DIMENSIONS))))
+    """[M, D]: not counted as free: what services there will need at their next peak."""
     free_on_used: Floats = field(default_factory=lambda: np.zeros(0))
     largest_free: Floats = field(default_factory=lambda: np.zeros(0))
     """Most free devices on one node."""
@@ -85,6 +87,8 @@ class SiteColumns:
     """Share of devices in use on nodes in use, smoothed."""
     grew: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Counts the times its free capacity grew."""
+    grew_on_used: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Counts the times there came to be more of it on nodes in use."""
     told: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Counts its summaries."""
 
@@ -160,11 +164,17 @@ class SiteBook:
         if waiting:
             free[DEVICES] -= waiting
             free[MEMORY] -= waiting * self.kinds[columns.kind[row]][0].memory_bytes / GIB
+        free -= columns.kept[row]
         if free[DEVICES] > columns.free[row, DEVICES] + 1e-9:
             columns.grew[row] += 1
         columns.free[row] = free
-        columns.free_on_used[row] = max(0, summary.free_on_used_nodes - waiting)
+        on_used = max(0, summary.free_on_used_nodes - waiting)
+        if on_used > columns.free_on_used[row] + 1e-9:
+            columns.grew_on_used[row] += 1
+        columns.free_on_used[row] = on_used
         columns.largest_free[row] = summary.largest_node_free
+        if summary.nodes != columns.nodes[row]:
+            self.version += 1  # what could run there has changed with its nodes
         columns.nodes[row] = summary.nodes
         self._total(row, summary.nodes)
         if summary.nodes_in_use:
@@ -191,6 +201,13 @@ class SiteBook:
         """Something was ordered there since the last summary."""
         self.columns.free[row] -= usage
         self.columns.free_on_used[row] = max(0.0, self.columns.free_on_used[row] - usage[DEVICES])
+
+    def keep(self, row: int, change: Floats) -> None:
+        """Keep so much more (or less) of what is free there for services."""
+        self.columns.kept[row] += change
+        self.columns.free[row] -= change
+        if change[DEVICES] < -1e-9:
+            self.columns.grew[row] += 1
 
     def give_back(self, row: int, usage: Floats, told: int) -> None:
         """An order came to nothing; a summary since then has already counted that."""

@@ -45,6 +45,19 @@ def opened_devices(
     return np.asarray(shared * (1.0 - anyway) + fresh + spare * (1.0 - fill))
 
 
+def closed_devices(devices: Amount, node_devices: Amount, fill: Amount, anyway: Amount) -> Amount:
+    """Devices that are no longer billed when this running workload leaves: never more than its own.
+
+    Nodes it fills close at once. What it has on a further node (of which others use `fill` of the
+    rest, each device by itself) ends at once where nobody else is there, else when the others have
+    gone: for the share `anyway` of its run the node stays billed without it.
+    """
+    whole = np.floor(devices / node_devices + 1e-9) * node_devices
+    part = devices - whole
+    alone = (1.0 - fill) ** (node_devices - part)
+    return np.asarray(whole + part * (alone + (1.0 - alone) * (1.0 - anyway)))
+
+
 def kept_on_anyway(remaining_h: Amount, run_h: Amount) -> Amount:
     """Share of a run during which its node would be in use without it.
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +10,14 @@ from numpy.typing import NDArray
 from dure.domain.fleet.decisions import Explanation
 from dure.domain.fleet.slices import WHOLE_MILLI
 from dure.domain.fleet.workloads import Workload, WorkloadKind
-from dure.domain.ids import WorkloadId
+from dure.domain.ids import ClusterId, WorkloadId
 from dure.fleet.fit import Footprint, footprint, runtime_ns
-from dure.fleet.sites import DIMENSIONS, Floats, SiteBook, usage_of
+from dure.fleet.sites import DIMENSIONS, Floats, Integers, SiteBook, usage_of
+from dure.fleet.track_loops import Held, released, remaining, reserved
 
 HOUR_NS = 3600 * 10**9
+
+MaskKey: TypeAlias = tuple[int, frozenset[ClusterId] | None]
 
 
 class Phase(Enum):
@@ -47,6 +51,17 @@ class Needs:
     """[P]"""
     whole: NDArray[np.bool_]
     """[P]: whether an instance takes whole devices."""
+    devices: Floats
+    """[P]: of one instance, whole or in part; 0 where there is no shape."""
+    share: Floats
+    """[P]: of each of these devices."""
+    templates: tuple[str, ...]
+    """[P]: names of the slices; empty where there is no shape."""
+    masks: dict[MaskKey, tuple[int, NDArray[np.bool_]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """By instances and clusters: where workloads of this shape could run, as of a version of the
+    book of sites."""
 
 
 def needs_of(workload: Workload, sites: SiteBook) -> Needs:
@@ -70,6 +85,11 @@ def needs_of(workload: Workload, sites: SiteBook) -> Needs:
             [shape is not None and shape.compute_milli == WHOLE_MILLI for shape in shapes],
             dtype=np.bool_,
         ),
+        devices=np.array([0.0 if shape is None else shape.devices for shape in shapes]),
+        share=np.array(
+            [1.0 if shape is None else shape.compute_milli / WHOLE_MILLI for shape in shapes]
+        ),
+        templates=tuple("" if shape is None else shape.template for shape in shapes),
     )
 
 
@@ -108,10 +128,9 @@ class Track:
     violated: float = 0.0
     """Of a service: smoothed share of time in violation."""
     rate: float = 0.0
-    """Of a service: smoothed requests per second over all clusters; 0: nothing observed."""
-    possible: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    """[M]: where it could run on empty nodes, as of `possible_version` of the book of sites."""
-    possible_version: int = -1
+    """Of a service: requests per second over all clusters to provide for; 0: nothing observed."""
+    parts: int = 0
+    """Of a service: clusters it is split over because one has not enough room."""
 
     @property
     def id(self) -> WorkloadId:
@@ -152,6 +171,10 @@ class PlaceRow:
     """Workers beyond the least that an elastic gang has now."""
     told: int = 0
     """Summaries the site had given when it was ordered."""
+    replicas: int = 0
+    """Of a service: instances there, as last observed; 0: nothing observed."""
+    kept: int = 0
+    """Of a service: instances that room is kept for beside those it has."""
 
 
 def runtimes_h(workload: Workload, sites: SiteBook, needs: Needs) -> Floats:
@@ -215,52 +238,28 @@ class RunningBook:
         self.count -= 1
         self.version += 1
 
-    def released(self, now_ns: int, slots_h: tuple[int, ...], sites: int) -> Floats:
+    def released(self, starts_ns: Integers, sites: int) -> Floats:
         """[M, T, D]: what ends until each start slot; what is overdue ends in the next."""
-        slots = len(slots_h)
-        released = np.zeros((sites, slots, len(DIMENSIONS)))
-        rows = np.flatnonzero(self.used)
-        if slots == 1 or not len(rows):
-            return released
-        edges = now_ns + np.array(slots_h[1:], dtype=np.int64) * HOUR_NS
-        slot = 1 + np.searchsorted(edges, self.end_ns[rows], side="left")
-        soon = slot < slots
-        rows, slot = rows[soon], slot[soon]
-        cells = self.site[rows] * slots + slot
-        for dimension in range(len(DIMENSIONS)):
-            sums = np.bincount(cells, self.usage[rows, dimension], sites * slots)
-            released[:, :, dimension] = sums.reshape(sites, slots)
-        np.cumsum(released, axis=1, out=released)
-        return released
+        if len(starts_ns) == 1:
+            return np.zeros((sites, 1, len(DIMENSIONS)))
+        return released(self._held(), starts_ns, sites)
 
-    def reserved(self, now_ns: int, slots_h: tuple[int, ...], sites: int) -> Floats:
+    def reserved(self, starts_ns: Integers, sites: int) -> Floats:
         """[M, T, D]: what plans of these rows take of each later start slot; of the first nothing.
 
         Slots are as long as to the next one; a plan counts where it begins before their end and
         ends after their beginning.
         """
-        slots = len(slots_h)
-        taken = np.zeros((sites, slots, len(DIMENSIONS)))
-        rows = np.flatnonzero(self.used)
-        if slots == 1 or not len(rows):
-            return taken
-        begins = now_ns + np.array(slots_h, dtype=np.int64) * HOUR_NS
-        for slot in range(1, slots):
-            before = begins[slot + 1] if slot + 1 < slots else 2**62
-            there = (self.start_ns[rows] < before) & (self.end_ns[rows] > begins[slot])
-            busy = rows[there]
-            for dimension in range(len(DIMENSIONS)):
-                taken[:, slot, dimension] = np.bincount(
-                    self.site[busy], self.usage[busy, dimension], sites
-                )
-        return taken
+        if len(starts_ns) == 1:
+            return np.zeros((sites, 1, len(DIMENSIONS)))
+        return reserved(self._held(), starts_ns, sites)
 
     def remaining_h(self, now_ns: int, sites: int) -> Floats:
         """[M]: how long work at each site still runs, on average; 0 where nothing runs."""
-        rows = np.flatnonzero(self.used)
-        left = np.clip((self.end_ns[rows] - now_ns) / HOUR_NS, 0.0, _LONGEST_H)
-        total = np.bincount(self.site[rows], left, sites)
-        return np.asarray(total / np.maximum(np.bincount(self.site[rows], minlength=sites), 1))
+        return remaining(self._held(), now_ns, sites) / HOUR_NS
+
+    def _held(self) -> Held:
+        return Held(self.used, self.site, self.start_ns, self.end_ns, self.usage)
 
     def committed(self, now_ns: int, tenants: int) -> tuple[Floats, Floats]:
         """[K] money and grams that placed work is still expected to use, by tenant."""
@@ -294,5 +293,3 @@ _COLUMNS = (
     "priority",
     "preemptible",
 )
-_LONGEST_H = 168.0
-"""Hours beyond which it does not matter how long something still runs."""

@@ -4,7 +4,10 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from dure.domain.ids import WorkloadId
+from dure.fleet.sites import DEVICES, Integers, SiteColumns
 from dure.fleet.tracks import Phase, Track
 
 _SPARE = 1.5
@@ -20,7 +23,9 @@ class Wish:
     site: int
     devices: float
     saving_per_device_hour: float
-    """Over its next best: who has the most is called first."""
+    """Over its dearest: who has the most is called first."""
+    shared: bool = False
+    """Whether it wants room on nodes in use; otherwise any will do."""
 
 
 @dataclass(slots=True)
@@ -30,10 +35,14 @@ class WaitingRoom:
     tracks: dict[WorkloadId, Track]
     _new: dict[WorkloadId, None] = field(default_factory=dict)
     _timed: list[tuple[int, int, WorkloadId]] = field(default_factory=list)
-    _wishes: dict[int, list[tuple[int, float, float, int, WorkloadId]]] = field(
+    _wishes: dict[tuple[int, bool], list[tuple[int, float, float, int, WorkloadId]]] = field(
         default_factory=dict
     )
-    _grew: dict[int, int] = field(default_factory=dict)
+    """By site and whether room on nodes in use is wanted."""
+    _seen: dict[bool, Integers] = field(
+        default_factory=lambda: {each: np.zeros(0, dtype=np.int64) for each in (False, True)}
+    )
+    """Times each site had grown when last looked at."""
     _stamp: int = 0
 
     def admit(self, track: Track) -> None:
@@ -53,7 +62,7 @@ class WaitingRoom:
         priority = track.priority
         for wish in wishes:
             entry = (-priority, -wish.saving_per_device_hour, wish.devices, track.stamp, track.id)
-            heapq.heappush(self._wishes.setdefault(wish.site, []), entry)
+            heapq.heappush(self._wishes.setdefault((wish.site, wish.shared), []), entry)
 
     def leave(self, track: Track) -> None:
         """It has a place, or is gone."""
@@ -72,8 +81,8 @@ class WaitingRoom:
         """All that have no place."""
         return [track.id for track in self.tracks.values() if not track.active]
 
-    def call(self, now_ns: int, free: Iterable[tuple[int, int, float]], most: int) -> list[Track]:
-        """Who is to be looked at now; `free`: site, times it grew, free devices."""
+    def call(self, now_ns: int, columns: SiteColumns, most: int) -> list[Track]:
+        """Who is to be looked at now."""
         called: dict[WorkloadId, Track] = {}
         for each in self._new:
             called[each] = self.tracks[each]
@@ -82,11 +91,8 @@ class WaitingRoom:
             track = self.tracks.get(each)
             if track is not None and track.stamp == stamp:
                 called[each] = track
-        for site, grew, devices in free:
-            if self._grew.get(site) != grew:
-                self._grew[site] = grew
-                if site in self._wishes:
-                    self._call_for(site, devices, called)
+        self._grown(False, columns, called)
+        self._grown(True, columns, called)
         chosen = sorted(
             called.values(),
             key=lambda track: (-track.priority, track.workload.submitted_ns, track.id),
@@ -97,7 +103,24 @@ class WaitingRoom:
             self._new.pop(track.id, None)
         return chosen[:most]
 
-    def _call_for(self, site: int, devices: float, called: dict[WorkloadId, Track]) -> None:
+    def _grown(self, shared: bool, columns: SiteColumns, called: dict[WorkloadId, Track]) -> None:
+        """Call those who wait for sites that have more room than when last looked at."""
+        free = columns.free[:, DEVICES]
+        if shared:
+            free = np.minimum(free, columns.free_on_used)
+        grew = columns.grew_on_used if shared else columns.grew
+        seen = self._seen[shared]
+        if len(seen) < len(grew):
+            seen = np.append(seen, np.full(len(grew) - len(seen), -1))
+        news = (grew != seen) & (free > 0.0) & columns.up
+        self._seen[shared] = np.where(news, grew, seen)
+        for site in np.flatnonzero(news).tolist():
+            if (site, shared) in self._wishes:
+                self._call_for((site, shared), float(free[site]), called)
+
+    def _call_for(
+        self, site: tuple[int, bool], devices: float, called: dict[WorkloadId, Track]
+    ) -> None:
         """Call those who want a site most, as far as its free devices go."""
         heap = self._wishes[site]
         room, kept, count = devices * _SPARE, [], 0

@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 
 from dure.domain.fleet.catalogue import device_profile
+from dure.domain.fleet.clusters import Tariff
+from dure.domain.fleet.money import ExchangeRates
 from dure.domain.fleet.policy import MINUTE_NS
+from dure.domain.fleet.series import Series
 from dure.domain.fleet.slices import ShareMode
 from dure.fleet.fit import replicas_for
-from dure.fleet.local.autoscale import latency_budget_ms
+from dure.fleet.local.autoscale import latency_budget_ms, replica_hour_cost
 from dure.fleet.local.settings import ScalingRules
-from tests.fleet.local.factories import Rig, group, moved, order, rig, serving, training
+from tests.fleet.local.factories import Rig, cluster, group, moved, order, rig, serving, training
 
 CALM_MS = 120.0
 NEAR_MS = 470.0
+LATE_MS = 700.0
 
 
 def served(**more: Any) -> Rig:
@@ -106,6 +110,81 @@ def test_a_load_that_wavers_does_not_stop_and_start_replicas() -> None:
     assert len(sizes) == 1
 
 
+def bursts(it: Rig, hours: int, late: bool = False) -> list[int]:
+    """Every fourth step of five minutes brings twice the load; replicas in each."""
+    sizes = []
+    for step in range(12 * hours):
+        burst = step % 4 == 3
+        slow = burst and late
+        it.load(("s", 40.0 if burst else 20.0, 0.0, LATE_MS if slow else CALM_MS), minutes=5)
+        sizes.append(it.names()["s"])
+        it.warm_all()
+    return sizes
+
+
+def test_a_steady_load_gets_the_headroom_alone_however_long_it_lasts() -> None:
+    it = served()
+    for _ in range(60):
+        it.load(("s", 40.0, 0.0, CALM_MS), minutes=5)
+        it.warm_all()
+    workload = serving("s", whole=True)
+    assert it.names()["s"] == replicas_for(workload, device_profile("a100"), 44.0, 500.0)
+
+
+def test_bursts_that_come_again_find_their_replicas_running() -> None:
+    it = served()
+    carries = replicas_for(serving("s", whole=True), device_profile("a100"), 40.0, 500.0)
+    missed = []
+    for step in range(12 * 18):
+        burst = step % 4 == 3
+        late = it.names()["s"] < carries
+        if burst:
+            missed.append(late)
+        latency_ms = LATE_MS if burst and late else CALM_MS
+        it.load(("s", 40.0 if burst else 20.0, 0.0, latency_ms), minutes=5)
+        it.warm_all()
+    assert missed[0]
+    assert sum(missed[len(missed) // 3 :]) <= 1
+
+
+def test_late_answers_in_bursts_widen_the_margin_and_good_times_narrow_it_again() -> None:
+    rules = ScalingRules(first_margin=0.0, learn_per_h=60.0, warn_share=1e9)
+    calm, late = served(scaling=rules), served(scaling=rules)
+    bursts(calm, 3)
+    bursts(late, 3, late=True)
+    assert min(bursts(late, 1, late=True)) > min(bursts(calm, 1))
+    bursts(late, 24)
+    assert min(bursts(late, 1)) == min(bursts(calm, 1))
+
+
+def test_a_service_that_is_late_at_a_load_it_was_sized_for_learns_no_margin() -> None:
+    rules = ScalingRules(first_margin=0.0, warn_share=1e9)
+    it = served(scaling=rules)
+    for step in range(60):
+        it.load(("s", 40.0 - step % 2, 0.0, LATE_MS), minutes=5)
+        it.warm_all()
+    workload = serving("s", whole=True)
+    assert it.names()["s"] <= replicas_for(workload, device_profile("a100"), 52.0, 500.0)
+
+
+def test_a_replica_costs_its_part_of_the_rent_or_its_energy_in_the_fleets_currency() -> None:
+    it = rig(group(mode=ShareMode.MIG))
+    it.give(order(serving("s", memory_gib=15)))
+    task = next(iter(it.machine.floor.tasks.values()))
+    profile = device_profile("a100")
+    share = task.footprint.device_share
+    assert 0 < share < 1
+    dollars = ExchangeRates()
+    rented = cluster()
+    assert replica_hour_cost(rented, dollars, profile, task) == pytest.approx(2.0 * share)
+    won = replace(rented, tariff=Tariff("KRW", {"a100": 2700.0}))
+    rates = ExchangeRates(worth={"KRW": 1 / 1350})
+    assert replica_hour_cost(won, rates, profile, task) == pytest.approx(2.0 * share)
+    owned = replace(cluster(owned=True), electricity_per_mwh=Series.constant(100.0), pue=1.5)
+    energy = profile.power_w(1.0) / 1e6 * 1.5 * 100.0
+    assert replica_hour_cost(owned, dollars, profile, task) == pytest.approx(energy * share)
+
+
 def test_the_warm_minimum_stays_without_load() -> None:
     it = rig(group(count=4))
     it.give(order(serving("s", warm=2, whole=True), 3))
@@ -167,8 +246,19 @@ def test_at_its_most_replicas_a_service_gets_larger_slices_and_gives_them_back()
     assert all(each.warm_first for each in moved(it.log))
     for _ in range(40):
         it.warm_all()
-        it.load(("s", 12.0, 0.0, CALM_MS))
+        it.load(("s", 4.0, 0.0, CALM_MS))
     assert {place.template for place in it.running.values()} == {"1g.10gb"}
+
+
+def test_larger_slices_stay_while_smaller_ones_could_not_carry_the_load() -> None:
+    it = rig(group(count=2, mode=ShareMode.MIG))
+    it.give(order(serving("s", most_replicas=2), 2))
+    it.warm_all()
+    it.load(("s", 30.0, 0.0, NEAR_MS))
+    for _ in range(40):
+        it.warm_all()
+        it.load(("s", 30.0, 0.0, CALM_MS))
+    assert {place.template for place in it.running.values()} == {"2g.20gb"}
 
 
 def test_larger_slices_can_be_switched_off() -> None:

@@ -20,6 +20,14 @@ DEFAULTS = {
     "scaling": {
         "headroom": 1.1,
         "shrink_headroom": 1.3,
+        "mean_ns": HOUR_NS,
+        "spread_ns": 6 * HOUR_NS,
+        "first_margin": 1.3,
+        "most_margin": 2.3,
+        "learn_per_h": 6.0,
+        "least_late": 0.005,
+        "most_late": 0.01,
+        "most_factor": 3.0,
         "drain_s": 60.0,
         "warn_share": 0.9,
         "grow_share": 0.25,
@@ -51,6 +59,7 @@ DEFAULTS = {
     "defragment": True,
     "nodes_on_at_start": True,
     "round_trip_ms": {},
+    "rates": {"base": "USD", "worth": {}},
     "validate": False,
 }
 

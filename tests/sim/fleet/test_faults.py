@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dure.domain.errors import InputError
@@ -16,7 +16,7 @@ from dure.domain.fleet.events import (
 )
 from dure.domain.fleet.instructions import PlaceWorkload
 from dure.domain.fleet.policy import HOUR_NS, MINUTE_NS
-from dure.domain.fleet.workloads import Gang
+from dure.domain.fleet.workloads import Gang, WhenCutOff
 from dure.domain.ids import ClusterId
 from dure.sim.fleet.faults import (
     CentreFault,
@@ -82,6 +82,22 @@ def test_a_cluster_that_is_cut_off_works_on_and_tells_later() -> None:
     assert heard.index(ClusterLost) < len(heard) - 1 - heard[::-1].index(ClusterJoined)
     assert heard.index(WorkloadEnded) > len(heard) - 1 - heard[::-1].index(ClusterJoined)
     assert world.jobs[alone.id].ended_ns == ended.now_ns
+
+
+def test_a_job_that_was_replaced_runs_twice_until_the_centre_hears_that_it_ended() -> None:
+    twin = job("j", when_cut_off=WhenCutOff.REPLACE)
+    fault = ClusterFault(_at(10.0), 105 * MINUTE_NS, C)
+    script = Script(
+        (0.0, PlaceWorkload(order(twin, "c"))), (60.0, PlaceWorkload(order(twin, "d", 2)))
+    )
+    made = setting([cluster("c"), cluster("d")], [twin], faults=(fault,))
+    world = play(made, script)
+    assert at_s(world.jobs[twin.id].ended_ns) == pytest.approx(READY_S + 3600.0)
+    assert [member.jobs_ended for member in world.members] == [1, 0]
+    # The other went on until the cluster was back, after 115 minutes, and was then stopped.
+    held_h = world.books.clusters[1].device_h
+    assert held_h == pytest.approx((115.0 - 60.0) / 60.0)
+    assert len(script.all_of(WorkloadEnded)) == 1
 
 
 def test_orders_for_a_cluster_that_is_cut_off_arrive_when_it_is_back() -> None:
@@ -169,6 +185,7 @@ _FAULTS = st.lists(
 
 @settings(max_examples=15, deadline=None)
 @given(_FAULTS, st.sampled_from(["dure", "cheapest-first", "race"]))
+@example([NodeFault(_at(181), MINUTE_NS, ClusterId("a"), 0)], "dure")
 def test_whatever_fails_no_job_is_lost_or_ends_twice(faults: list[Fault], mode: str) -> None:
     jobs = [
         job(f"j{n}", at_s=900.0 * n, runs_s=900.0 * (n % 4 + 1), gang=Gang(workers=n % 3 * 2 + 1))

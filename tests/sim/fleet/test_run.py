@@ -13,7 +13,7 @@ from dure.domain.ids import TenantId
 from dure.sim.fleet.modes import ABLATIONS, MODES, mode_named
 from dure.sim.fleet.run import run, run_world
 from dure.sim.fleet.setting import Setting
-from tests.sim.fleet.worlds import START_NS, cluster, group, job, service, setting
+from tests.sim.fleet.worlds import START_NS, cluster, flat_load, group, job, service, setting
 
 
 def _busy(hours: float = 4.0) -> Setting:
@@ -120,6 +120,21 @@ def test_an_ablation_changes_one_thing() -> None:
         changed = centre.settings.policy != policy  # type: ignore[attr-defined]
         local = mode.adapt(made.local) != made.local
         assert changed != local, name
+
+
+def test_without_latency_sensitivity_places_near_data_still_earn_their_weight() -> None:
+    for change in ("latency", "locality"):
+        policy = ABLATIONS[change].change(FleetPolicy())
+        assert policy.adapt_latency == (change != "latency")
+        assert policy.adapt_locality
+
+
+def test_the_error_of_load_forecasts_is_reported() -> None:
+    waves = flat_load("s", [10.0, 14.0, 12.0] * 4)
+    made = replace(_busy(12.0), validate=False, loads=waves)
+    assert run(made, "dure").forecasts.load is not None
+    assert run(made, "dure without forecast").forecasts.load is None
+    assert run(made, "first-fit").forecasts.load is None
 
 
 def test_settings_that_cannot_be_run_are_refused() -> None:

@@ -11,11 +11,14 @@ from dure.domain.fleet.events import ServiceObserved
 from dure.domain.fleet.instructions import PlaceWorkload
 from dure.domain.fleet.policy import MINUTE_NS
 from dure.domain.fleet.series import DAY_NS, HOUR_NS
-from dure.domain.fleet.workloads import Sla, Workload
+from dure.domain.fleet.slices import ShareMode
+from dure.domain.fleet.workloads import Demand, Sla, Workload
 from dure.domain.ids import ClusterId
+from dure.domain.units import GIB
 from dure.fleet.queueing import wait_p95_s
 from dure.sim.fleet.billing import Books
 from dure.sim.fleet.jobs import Run
+from dure.sim.fleet.run import run
 from dure.sim.fleet.services import GIVE_UP_S, Services
 from dure.sim.fleet.setting import LoadCurves
 from tests.sim.fleet.worlds import (
@@ -23,6 +26,7 @@ from tests.sim.fleet.worlds import (
     Script,
     cluster,
     flat_load,
+    group,
     order,
     play,
     service,
@@ -42,14 +46,14 @@ class _Bench:
         for number, name in enumerate("ab"[:clusters]):
             account = self.books.open(workload, number, True, START_NS)
             placed = order(workload, name, number + 1, 1)
-            run = Run(placed, number, device_profile("a100"), account, START_NS)
-            self.services.add(run, ClusterId(name), 250.0)
-            self.runs.append(run)
+            made = Run(placed, number, device_profile("a100"), account, START_NS)
+            self.services.add(made, ClusterId(name), 250.0)
+            self.runs.append(made)
 
     def warm(self, *counts: int) -> None:
-        for run, count in zip(self.runs, counts, strict=True):
-            run.warm = count
-            self.services.set_warm(run)
+        for each, count in zip(self.runs, counts, strict=True):
+            each.warm = count
+            self.services.set_warm(each)
 
     def minutes(self, first: int, last: int) -> None:
         """Rounds from one minute to a later one."""
@@ -139,6 +143,45 @@ def test_instances_draw_power_as_they_are_used() -> None:
     bench.services.pay_energy()
     kwh = 250.0 * 1.5 / 1000.0  # 15 of 3 x 10 requests a second: one and a half instances' worth
     assert bench.books.clusters[0].kwh == pytest.approx(kwh)
+
+
+def test_larger_slices_serve_faster_by_their_share_of_compute() -> None:
+    workload = service("s", rate=15.0)
+    made = _Bench(workload, LoadCurves.none())
+    made.warm(2)
+    made.minutes(0, 1)
+    before = made.services.rows.latency_ms[0]
+    made.services.set_warm(made.runs[0], (2.0, 2.0))
+    made.minutes(2, 2)
+    wait_ms = wait_p95_s(2, 15.0, 20.0) * 1000.0
+    assert made.services.rows.latency_ms[0] == pytest.approx(50.0 + wait_ms)
+    made.services.set_warm(made.runs[0])
+    made.minutes(3, 3)
+    assert made.services.rows.latency_ms[0] == pytest.approx(before)
+
+
+def test_a_service_at_its_most_replicas_is_helped_by_larger_slices() -> None:
+    sliced = cluster("c", [group(mode=ShareMode.MIG)])
+    small = Demand(memory_bytes=GIB, cpu_milli=1000, host_memory_bytes=GIB)
+    busy = service("s", rate=24.0, demand=small)
+    assert busy.service is not None
+    busy = replace(busy, service=replace(busy.service, most_replicas=2, load_s=0.0))
+    script = Script((0.0, PlaceWorkload(order(busy, "c", 1, 2))))
+    world = play(setting([sliced], [busy], hours=3.0), script)
+    assert world.services.rows.speed[0] > 1.0
+    assert not world.services.service_slow[0]
+    assert world.history.hours.service_within_target[-1] == 1.0
+
+
+def test_a_service_without_stated_users_has_no_way_to_go_for_anybody() -> None:
+    near = service("s", rate=2.0)
+    assert near.service is not None
+    near = replace(near, service=replace(near.service, target_latency_ms=120.0))
+    made = setting([cluster("c")], [near], hours=2.0)
+    assert made.fleet.latency_default_ms > 20.0
+    result = run(made, "dure")
+    assert [sample.sla_risk for sample in result.explanations] == [0.0]
+    assert result.hourly.service_within_target[-1] == 1.0
 
 
 def test_clusters_hear_of_loads_that_changed_and_of_no_others() -> None:

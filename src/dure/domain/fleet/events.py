@@ -140,12 +140,15 @@ class ServiceObserved:
 
 @dataclass(frozen=True, slots=True)
 class SpendObserved:
-    """What a tenant has used up since last time."""
+    """What a team of a tenant has used up since last time, or the fleet where nobody's work ran."""
 
     now_ns: int
     tenant: str
+    """`dure.fleet.bills.FLEET`: powered nodes without instances, which no tenant pays for."""
     money: float
     g_co2: float
+    team: str = ""
+    """Empty: work of no team."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +264,8 @@ class UsageObserved:
     workload: WorkloadId
     memory_bytes: int
     compute_share: float
+    samples: int = 1
+    """Observations it stands for; the amounts are the highest of them."""
 
 
 GlobalEvent = (

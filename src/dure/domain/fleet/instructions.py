@@ -1,6 +1,7 @@
 """Instructions of the fleet: everything its two machines ever ask to be done."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from dure.domain.fleet.decisions import InstanceId, Order, Placement, SiteSummary
 from dure.domain.fleet.tenancy import Allotment
@@ -75,6 +76,14 @@ class PublishPrices:
     """By site."""
 
 
+class WarnKind(Enum):
+    """What a warning is about."""
+
+    GENERAL = "general"
+    RIGHT_SIZE = "right-size"
+    """A workload should ask for more or less than it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Warn:
     """Tell whoever listens: a budget near its end, a deadline that cannot hold, a right size."""
@@ -82,6 +91,7 @@ class Warn:
     about: str
     what: str
     remedy: str = ""
+    kind: WarnKind = WarnKind.GENERAL
 
 
 # --- of the local stage --------------------------------------------------------------------

@@ -61,8 +61,10 @@ class FleetPolicy:
     batch: ClassPolicy = field(default_factory=ClassPolicy)
     serving: ClassPolicy = field(default_factory=lambda: ClassPolicy(defer=False))
     congestion: CongestionRules = field(default_factory=CongestionRules)
-    adapt: bool = True
-    """Whether latency sensitivity and locality move with what is observed."""
+    adapt_latency: bool = True
+    """Whether broken promises make lateness count more for a while."""
+    adapt_locality: bool = True
+    """Whether weights and data that are used often make places near them worth more."""
     locality: bool = True
     """Whether it counts where weights and data already lie."""
     defer: bool = True

@@ -131,7 +131,7 @@ class Service:
     spread: int = 1
     """Clusters it should be in."""
     users: tuple[tuple[str, float], ...] = ()
-    """Share of its requests by user region."""
+    """Share of its requests by user region; none: only the time within the cluster counts."""
     reference: str = "v100"
     load_s: float = 30.0
     """From start to warm, beside fetching the weights."""

@@ -484,9 +484,9 @@ def _unlink(head: Integers, after: Integers, before: Integers, key: int, job: in
 
 
 @compiled
-def value_of(work: Work, job: int, option: int) -> float:
-    """What a job costs at an option or unplaced, without prices."""
-    value: float = work.cost[job, option] if option >= 0 else work.skip[job]
+def value_of(work: Work, view: View, job: int, option: int) -> float:
+    """What a job costs at an option or unplaced, at the prices of a view."""
+    value: float = priced(work, view, job, option) if option >= 0 else work.skip[job]
     return value
 
 
@@ -528,14 +528,14 @@ def repair(
                     beyond = False
                     break
             if beyond:
-                chosen = _cheapest_priced(work, view, left, job, bar)
+                chosen = _cheapest(work, view, left, job, bar, -1)
             if chosen >= 0:
                 put(work, plan, job, chosen)
 
 
 @compiled
-def _cheapest_priced(work: Work, view: View, left: Floats, job: int, bar: float) -> int:
-    """The option with room that is cheapest at the prices, up to a bar; -1 where there is none."""
+def _cheapest(work: Work, view: View, left: Floats, job: int, bar: float, but: int) -> int:
+    """The option with room that is cheapest at the prices, below a bar, but one; -1: none."""
     slots = work.sizes[0]
     cost, usage, profiles = work.cost, work.usage, work.profile
     dimensions = usage.shape[2]
@@ -543,7 +543,7 @@ def _cheapest_priced(work: Work, view: View, left: Floats, job: int, bar: float)
     for site in range(profiles.size):
         profile = profiles[site]
         for option in range(site * slots, (site + 1) * slots):
-            if cost[job, option] >= bar:
+            if cost[job, option] >= bar or option == but:
                 continue
             room = True
             for dimension in range(dimensions):
@@ -560,50 +560,26 @@ def _cheapest_priced(work: Work, view: View, left: Floats, job: int, bar: float)
 
 
 @compiled
-def _cheapest(work: Work, left: Floats, job: int, bar: float, but: int) -> int:
-    """The cheapest option with room below a bar, without prices, but one; -1: there is none."""
-    slots = work.sizes[0]
-    cost, usage, profiles = work.cost, work.usage, work.profile
-    dimensions = usage.shape[2]
-    chosen = -1
-    for site in range(profiles.size):
-        profile = profiles[site]
-        for option in range(site * slots, (site + 1) * slots):
-            value = cost[job, option]
-            if value >= bar or option == but:
-                continue
-            room = True
-            for dimension in range(dimensions):
-                if usage[job, profile, dimension] > left[option * dimensions + dimension]:
-                    room = False
-                    break
-            if room and fits(work, left, job, option):
-                bar = value
-                chosen = option
-    return chosen
-
-
-@compiled
-def _elsewhere(work: Work, plan: Plan, job: int) -> int:
+def _elsewhere(work: Work, view: View, plan: Plan, job: int) -> int:
     """The cheapest other option with room for a job, or -1; and note what it would cost more."""
     option = plan.choice[job]
     if option < 0:
-        return _cheapest(work, plan.left, job, work.skip[job], -1)
+        return _cheapest(work, view, plan.left, job, work.skip[job], -1)
     take(work, plan.left, job, option, -1.0)
-    other = _cheapest(work, plan.left, job, work.skip[job], option)
+    other = _cheapest(work, view, plan.left, job, work.skip[job], option)
     take(work, plan.left, job, option, 1.0)
-    plan.escape[job] = value_of(work, job, other) - work.cost[job, option]
+    plan.escape[job] = value_of(work, view, job, other) - priced(work, view, job, option)
     return other
 
 
 @compiled
-def shift(work: Work, plan: Plan, order: Integers) -> float:
+def shift(work: Work, view: View, plan: Plan, order: Integers) -> float:
     """Move each job to the cheapest option with room, where that saves; the saving."""
     saved = 0.0
     for job in order:
         option = plan.choice[job]
-        other = _elsewhere(work, plan, job)
-        gain = value_of(work, job, option) - value_of(work, job, other)
+        other = _elsewhere(work, view, plan, job)
+        gain = value_of(work, view, job, option) - value_of(work, view, job, other)
         if other != option and gain > _WORTH * work.skip[job]:
             if option >= 0:
                 lift(work, plan, job)
@@ -722,10 +698,10 @@ def _pick_of_tenant(work: Work, plan: Plan, job: int, option: int, budget: float
 
 
 @compiled
-def _try_room(work: Work, plan: Plan, job: int, option: int) -> float:
+def _try_room(work: Work, view: View, plan: Plan, job: int, option: int) -> float:
     """Place a job where there is no room by moving others away, where that saves; the saving."""
     old = plan.choice[job]
-    gain: float = value_of(work, job, old) - work.cost[job, option]
+    gain: float = value_of(work, view, job, old) - priced(work, view, job, option)
     if old >= 0:
         lift(work, plan, job)
     count = 0
@@ -749,16 +725,16 @@ def _try_room(work: Work, plan: Plan, job: int, option: int) -> float:
     saved = gain
     for index in range(count):
         victim = victims[index]
-        other = _cheapest(work, plan.left, victim, work.skip[victim], -1)
-        saved -= value_of(work, victim, other) - work.cost[victim, places[index]]
+        other = _cheapest(work, view, plan.left, victim, work.skip[victim], -1)
+        saved -= value_of(work, view, victim, other) - priced(work, view, victim, places[index])
         if other >= 0:
             put(work, plan, victim, other)
     if saved <= _WORTH * gain:
         _undo(work, plan, job, old, count)
         return 0.0
-    _elsewhere(work, plan, job)
+    _elsewhere(work, view, plan, job)
     for index in range(count):
-        _elsewhere(work, plan, victims[index])
+        _elsewhere(work, view, plan, victims[index])
     return saved
 
 
@@ -777,7 +753,9 @@ def _undo(work: Work, plan: Plan, job: int, old: int, count: int) -> None:
 
 
 @compiled
-def make_room(work: Work, table: Table, plan: Plan, order: Integers, tries: int) -> float:
+def make_room(
+    work: Work, view: View, table: Table, plan: Plan, order: Integers, tries: int
+) -> float:
     """Try for each job, in an order, to get one of its cheapest options by moving others away."""
     saved = 0.0
     for job in order:
@@ -786,9 +764,10 @@ def make_room(work: Work, table: Table, plan: Plan, order: Integers, tries: int)
             option = table.option[job, place]
             if option < 0 or tried >= tries or option == plan.choice[job]:
                 break
-            if table.cost[job, place] < value_of(work, job, plan.choice[job]) * (1.0 - _WORTH):
+            now = value_of(work, view, job, plan.choice[job])
+            if priced(work, view, job, option) < now * (1.0 - _WORTH):
                 tried += 1
-                got = _try_room(work, plan, job, option)
+                got = _try_room(work, view, plan, job, option)
                 saved += got
                 if got > 0.0:
                     break
@@ -800,7 +779,7 @@ def total(work: Work, choice: Integers) -> float:
     """What an assignment costs."""
     cost = 0.0
     for job in range(choice.size):
-        cost += value_of(work, job, choice[job])
+        cost += work.cost[job, choice[job]] if choice[job] >= 0 else work.skip[job]
     return cost
 
 
@@ -833,3 +812,4 @@ def runners_up(work: Work, table: Table, choice: Integers) -> tuple[Integers, Fl
                     plain[job] = table.cost[job, place]
                 break
     return option, at_prices, plain
+

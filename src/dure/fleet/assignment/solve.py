@@ -120,6 +120,7 @@ class _Search:
             np.zeros((jobs, kept + 1), dtype=np.int64),
         )
         self.view = self._empty_view()
+        self.view0 = self._empty_view()
         rows = self.work.limit.size
         low, high = bounds(limits, rows)
         self.path = kernels.Walk(
@@ -320,11 +321,11 @@ class _Search:
         for _ in range(effort.passes):
             if self.primal - self.dual <= effort.gap_goal * self.dual:
                 break
-            saved = kernels.shift(work, plan, order)
+            saved = kernels.shift(work, self.view0, plan, order)
             worst = self._worst()
             large = worst[self.size[worst] >= LARGE]
-            saved += kernels.make_room(work, self.table, plan, large, effort.large_tries)
-            saved += kernels.make_room(work, self.table, plan, worst, effort.tries)
+            saved += kernels.make_room(work, self.view0, self.table, plan, large, effort.large_tries)
+            saved += kernels.make_room(work, self.view0, self.table, plan, worst, effort.tries)
             self.primal = self._cost()
             if saved <= _WORTH_A_PASS * self.primal:
                 break

@@ -1,22 +1,26 @@
 """How many replicas each service should have: from its load, its queue and its latency.
 
 Services lie in columns and are judged together. The load sets the base, by the same queueing rule
-the global stage plans with. A latency near its target adds replicas for a while, which then go one
-by one. Fewer replicas are wanted only after fewer have been enough for some time.
+the global stage plans with: the load that is observed, and the load that may come before replicas
+can follow, as learned from the service's own bursts. A latency near its target adds replicas for a
+while, which then go one by one. Fewer are wanted only after fewer have been enough for some time.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from dure.domain.fleet.clusters import Cluster
 from dure.domain.fleet.events import LoadsObserved
+from dure.domain.fleet.money import ExchangeRates
 from dure.domain.fleet.profiles import DeviceProfile
 from dure.domain.ids import WorkloadId
 from dure.fleet.fit import replica_rate, speed
 from dure.fleet.local import scaling
 from dure.fleet.local.instances import Task
-from dure.fleet.local.scaling import Floats, Ints, Pace
+from dure.fleet.local.scaling import Floats, Ints, Margin, Pace
 from dure.fleet.local.settings import ScalingRules
 from dure.fleet.queueing import least_replicas_each
 
@@ -33,6 +37,24 @@ def latency_budget_ms(task: Task, round_trip_ms: Mapping[str, float]) -> float:
     return service.target_latency_ms - way
 
 
+def replica_hour_cost(
+    cluster: Cluster, rates: ExchangeRates, profile: DeviceProfile, task: Task
+) -> float:
+    """What one replica of a service costs in an hour: its part of the rent, or its energy."""
+    share = task.footprint.device_share
+    price = cluster.tariff.device_hour.get(profile.name)
+    if price is None:
+        mwh = profile.power_w(1.0) * cluster.pue / _W_PER_MW
+        price = mwh * cluster.electricity_per_mwh.at(task.given_ns)
+    return rates.to_base(share * price, cluster.tariff.currency)
+
+
+_W_PER_MW = 1e6
+_LEAST_COST = 1e-9
+"""Of a minute: nothing is for free, nor without any worth."""
+_MINUTES_PER_HOUR = 60.0
+
+
 def _no_rows() -> Ints:
     return np.zeros(0, dtype=np.int64)
 
@@ -43,16 +65,23 @@ class Autoscaler:
 
     rules: ScalingRules
     round_trip_ms: Mapping[str, float]
+    cluster: Cluster
+    rates: ExchangeRates
     tasks: list[Task | None] = field(default_factory=list)
     """By row; None: a free row."""
     figures: Floats = field(default_factory=lambda: np.zeros((0, scaling.FIGURES)))
     counts: Ints = field(default_factory=lambda: np.zeros((0, scaling.COUNTS), dtype=np.int64))
     free: list[int] = field(default_factory=list)
     """Rows that can be used again."""
+    _margin: Margin = field(init=False)
+    _pace: Pace = field(init=False)
     _names: tuple[WorkloadId, ...] = ()
     """Of the last observation, with the rows it meant and where in it they were."""
     _rows: Ints = field(default_factory=_no_rows)
     _kept: Ints = field(default_factory=_no_rows)
+
+    def __post_init__(self) -> None:
+        self._margin, self._pace = _margin(self.rules), _pace(self.rules)
 
     def add(self, task: Task, profile: DeviceProfile) -> None:
         """A service is here."""
@@ -67,7 +96,14 @@ class Autoscaler:
         figures[scaling.RATE] = replica_rate(workload, profile)
         figures[scaling.MOST_WAIT_S] = max(0.0, budget_ms - alone_ms) / 1000.0
         figures[scaling.BUDGET_MS] = budget_ms
+        cost = replica_hour_cost(self.cluster, self.rates, profile, task) / _MINUTES_PER_HOUR
+        penalty = workload.sla.penalty_per_violated_minute
+        figures[scaling.WORTH] = max(penalty, _LEAST_COST) / max(cost, _LEAST_COST)
+        figures[scaling.MEAN :] = 0.0
+        figures[scaling.MARGIN] = self.rules.first_margin
+        figures[scaling.SMALLER_SPEED] = 1.0
         counts[:] = 0
+        counts[scaling.LAST_NS] = -1
         counts[scaling.FLOOR] = min(service.warm_minimum, task.order.instances)
         counts[scaling.MOST] = service.most_replicas
         counts[scaling.WANTED] = task.wanted
@@ -83,6 +119,11 @@ class Autoscaler:
             self.free.append(task.row)
             task.row = -1
             self._names = ()
+
+    def resized(self, task: Task, smaller_speed: float) -> None:
+        """Its slices have another size; one step smaller they would be so fast, over the least."""
+        if task.row >= 0:
+            self.figures[task.row, scaling.SMALLER_SPEED] = smaller_speed
 
     def warming(self, task: Task, change: int) -> None:
         """So many more of its replicas are on their way (or fewer)."""
@@ -101,15 +142,17 @@ class Autoscaler:
         observed[1] = event.queue_length[kept]
         observed[2] = event.latency_ms[kept]
         observed[3] = self.figures[rows, scaling.BUDGET_MS] * rules.warn_share
-        figures, counts = self.figures[rows], self.counts
+        now_ns, counts = event.now_ns, self.counts
+        loads = scaling.provide(now_ns, rows, observed, self.figures, counts, self._margin)
+        figures, drain = self.figures[rows], observed[1] / rules.drain_s
         rate, most_wait_s = figures[:, scaling.RATE], figures[:, scaling.MOST_WAIT_S]
-        most, drain = counts[rows, scaling.MOST], observed[1] / rules.drain_s
-        base = np.empty((2, len(rows)), dtype=np.int64)
-        for line, headroom in enumerate((rules.headroom, rules.shrink_headroom)):
-            load = observed[0] * headroom + drain
-            base[line] = least_replicas_each(load, rate, most_wait_s, most)
-        pace = _pace(rules)
-        changed = scaling.judge(event.now_ns, rows, observed, base, counts, pace)
+        most = counts[rows, scaling.MOST]
+        base = np.empty((3, len(rows)), dtype=np.int64)
+        for line, load in enumerate(loads):
+            base[line] = least_replicas_each(load + drain, rate, most_wait_s, most)
+        slower = rate * figures[:, scaling.SMALLER_SPEED]
+        base[2] = least_replicas_each(loads[0] + drain, slower, most_wait_s, most + 1)
+        changed = scaling.judge(now_ns, rows, observed, base, counts, self._pace)
         return [task for row in changed.tolist() if (task := self._told(row)) is not None]
 
     def _told(self, row: int) -> Task | None:
@@ -134,6 +177,20 @@ class Autoscaler:
             blank = np.zeros((more, scaling.COUNTS), dtype=np.int64)
             self.counts = np.concatenate([self.counts, blank])
         return row
+
+
+def _margin(rules: ScalingRules) -> Margin:
+    return Margin(
+        float(rules.headroom),
+        float(rules.shrink_headroom),
+        float(rules.mean_ns),
+        float(rules.spread_ns),
+        float(rules.most_margin),
+        float(rules.learn_per_h),
+        float(rules.least_late),
+        float(rules.most_late),
+        math.log(rules.most_factor),
+    )
 
 
 def _pace(rules: ScalingRules) -> Pace:

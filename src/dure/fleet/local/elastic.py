@@ -26,7 +26,11 @@ class Elastic:
             return
         self.look_ns = now_ns + self.rules.interval_ns
         self.floor.stirred = False
-        tasks = [task for task in self.floor.tasks.values() if self._can_grow(task)]
+        tasks = [
+            task
+            for task in self.floor.tasks.values()
+            if 0 < len(task.instances) < task.limit and self._can_grow(task)
+        ]
         tasks.sort(key=lambda task: task.rank)
         while tasks:
             tasks = [task for task in tasks if self._grow_one(task, now_ns)]
@@ -49,13 +53,8 @@ class Elastic:
         return any(other.missing for other in self.floor.queue.waiting(task.group))
 
     def _can_grow(self, task: Task) -> bool:
-        return bool(
-            0 < len(task.instances) < task.limit
-            and not task.serving
-            and not task.ending
-            and not task.moving
-            and not self._others_wait(task)
-        )
+        free = not (task.serving or task.ending or task.moving)
+        return free and not self._others_wait(task)
 
     def _grow_one(self, task: Task, now_ns: int) -> bool:
         """Start one more worker; returns whether another may follow."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from dure.domain.ids import WorkloadId
-from dure.fleet.fit import Footprint
+from dure.fleet.fit import Footprint, slice_speed
 from dure.fleet.local.fields import Field
 from dure.fleet.local.floor import Floor
 from dure.fleet.local.instances import Instance, Task
@@ -86,6 +86,8 @@ class Resizer:
         wanted = larger(where, task.least, task.level)
         if wanted != task.footprint:
             task.footprint, task.shape = wanted, where.number(wanted)
+            smaller = larger(where, task.least, task.level - 1)
+            self.floor.scaler.resized(task, slice_speed(task.least, smaller.compute_milli))
             self.misfits.add(task.id)
 
     def _worth(self, instance: Instance) -> tuple[bool, int, int]:

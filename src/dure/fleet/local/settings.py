@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from dure.domain.errors import InputError
 from dure.domain.fleet.clusters import Cluster
+from dure.domain.fleet.money import ExchangeRates
 from dure.domain.fleet.policy import HOUR_NS, MINUTE_NS
 
 
@@ -31,6 +32,24 @@ class ScalingRules:
     shrink_headroom: float = 1.3
     """Load that fewer replicas must be able to carry before one is stopped, as a factor on the
     observed rate; more than `headroom`, so that a load that wavers does not stop and start."""
+    mean_ns: int = HOUR_NS
+    """Time over which a service's usual rate is averaged. Its replicas suffice for what may come
+    before they can follow: that mean and a margin by how far rates were above it before."""
+    spread_ns: int = 6 * HOUR_NS
+    """Time over which it is remembered how far rates were above the mean."""
+    first_margin: float = 1.3
+    """Of a service that is new, in spreads: nine of ten rates are below."""
+    most_margin: float = 2.3
+    """The same at most, for 99 of 100."""
+    learn_per_h: float = 6.0
+    """Spreads by which the margin grows for each hour that answers were late by a burst."""
+    least_late: float = 0.005
+    """Share of time that answers may be late by bursts, where a replica costs little against the
+    penalty of a violated minute."""
+    most_late: float = 0.01
+    """The same where it costs much, and where no penalty is stated."""
+    most_factor: float = 3.0
+    """Most load that is provided for beyond what is observed, as a factor on the usual rate."""
     drain_s: float = 60.0
     """Time in which a queue that has built up should be gone."""
     warn_share: float = 0.9
@@ -116,6 +135,8 @@ class LocalSettings:
     """Whether nodes are powered before the first event."""
     round_trip_ms: Mapping[str, float] = field(default_factory=dict)
     """From each user region to this cluster and back; a region not named is next door."""
+    rates: ExchangeRates = field(default_factory=ExchangeRates)
+    """Bring the cluster's prices to the currency of penalties."""
     validate: bool = False
     """Check every invariant after every event; for tests."""
 

@@ -1,6 +1,7 @@
 """What the centre is told of each node group: exact, and only when something changed."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -20,11 +21,11 @@ class Summaries:
     def update(self, group: int) -> bool:
         """Take a group's figures anew; returns whether any changed."""
         known = self.latest.get(group)
-        summary = self._summary(group, known.revision if known is not None else 0)
-        if summary == known:
+        summary = self._summary(group, self.revision + 1)
+        if known is not None and _same(summary, known):
             return False
         self.revision += 1
-        self.latest[group] = replace(summary, revision=self.revision)
+        self.latest[group] = summary
         return True
 
     def all(self) -> tuple[SiteSummary, ...]:
@@ -34,13 +35,15 @@ class Summaries:
     def _summary(self, group: int, revision: int) -> SiteSummary:
         each = self.floor.yard.fields[group]
         up, shape = each.up, each.group
-        nodes = int(up.sum())
+        nodes = int(np.count_nonzero(up))
         there = self.floor.on_node[each.first_node : each.first_node + shape.count]
-        in_use = up & np.array([bool(guests) for guests in there], dtype=np.bool_)
-        empty = each.empty_devices()
-        compute, memory, bandwidth, cpu, host = (
-            int(total) for total in each.used[:, up].sum(axis=1)
-        )
+        in_use = np.fromiter(map(bool, there), np.bool_, shape.count)
+        empty, used = each.empty_devices(), each.used
+        if nodes < shape.count:
+            # What is down offers nothing, and nobody uses it.
+            empty, used, in_use = empty[up], used[:, up], in_use[up]
+        compute, memory, bandwidth, cpu, host = used.sum(axis=1).tolist()
+        by_free = np.bincount(empty, minlength=shape.devices + 1).tolist()
         devices = nodes * shape.devices
         waiting = self.floor.queue.waiting(group)
         missing = sum(task.missing * task.footprint.devices for task in waiting)
@@ -48,15 +51,15 @@ class Summaries:
             site=Site(self.floor.yard.cluster.id, shape.name),
             profile=shape.profile,
             nodes=nodes,
-            nodes_in_use=int(in_use.sum()),
+            nodes_in_use=int(np.count_nonzero(in_use)),
             devices=devices,
-            free_devices=int(empty[up].sum()),
+            free_devices=sum(free * count for free, count in enumerate(by_free)),
             free_on_used_nodes=int(empty[in_use].sum()),
             free_compute_milli=devices * WHOLE_MILLI - compute,
             free_memory_bytes=devices * each.profile.memory_bytes - memory,
             free_cpu_milli=nodes * shape.cpu_milli - cpu,
             free_host_memory_bytes=nodes * shape.host_memory_bytes - host,
-            largest_node_free=int(empty[up].max(initial=0)),
+            largest_node_free=max((free for free, count in enumerate(by_free) if count), default=0),
             free_slices=tuple(
                 (name, each.packer.copies(each.packed(shape))) for name, shape in each.probes
             ),
@@ -64,5 +67,13 @@ class Summaries:
             fragmentation=each.packer.fragmentation(),
             revision=revision,
             free_bandwidth_milli=devices * WHOLE_MILLI - bandwidth,
-            nodes_by_free=tuple(np.bincount(empty[up], minlength=shape.devices + 1).tolist()),
+            nodes_by_free=tuple(by_free),
         )
+
+
+_FIGURES = attrgetter(*(each.name for each in fields(SiteSummary) if each.name != "revision"))
+
+
+def _same(one: SiteSummary, other: SiteSummary) -> bool:
+    """Whether two summaries say the same, whenever that was."""
+    return bool(_FIGURES(one) == _FIGURES(other))

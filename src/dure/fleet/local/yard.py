@@ -71,7 +71,7 @@ class Yard:
             single = packer.choose(packed, allowed)
             if single is None:
                 return None
-            packer.take(single)
+            packer.take_chosen(single)
             return [single]
         block = field.block(shape, count)
         together = packer.choose(block, allowed) if block is not None else None
@@ -81,7 +81,7 @@ class Yard:
         if found is None:
             return None
         for each in found:
-            packer.take(each)
+            packer.take_chosen(each)
         return list(found)
 
     def take(self, spot: Spot) -> None:
@@ -217,5 +217,5 @@ def _split(
         for at in range(count)
     ]
     for each in found:
-        packer.take(each)
+        packer.take_chosen(each)
     return found

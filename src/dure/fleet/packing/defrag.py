@@ -192,17 +192,17 @@ def _try_without(
     packer: Packer, shape: int, node: int, leaving: Sequence[Held], allowed: Flags | None
 ) -> MovePlan | None:
     """The plan in which just these leave, if the shape then fits and all find a home."""
-    only = np.zeros(len(packer.ground.cpu), dtype=np.bool_)
-    only[node] = True
     with packer.what_if():
         for each in leaving:
             packer.give_back(each.placement)
         if not packer.fits_on(shape, node):
             return None
+        only = np.zeros(len(packer.ground.cpu), dtype=np.bool_)
+        only[node] = True
         place = packer.choose(shape, only)
         if place is None:
             return None
-        packer.take(place)
+        packer.take_chosen(place)
         moves = _homes(packer, leaving, allowed)
     return None if moves is None else MovePlan(moves, _sum(leaving), place)
 
@@ -216,7 +216,7 @@ def _homes(
         target = packer.choose(each.placement.shape, allowed)
         if target is None:
             return None
-        packer.take(target)
+        packer.take_chosen(target)
         moves.append(Move(each.key, each.placement, target))
     return tuple(moves)
 

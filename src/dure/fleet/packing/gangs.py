@@ -50,7 +50,7 @@ def _fill(packer: Packer, shape: int, count: int, usable: Flags) -> tuple[Placem
                 place = packer.choose(shape, only)
                 if place is None:
                     break
-                packer.take(place)
+                packer.take_chosen(place)
                 found.append(place)
             usable[node] = False
     return tuple(found)

@@ -1,16 +1,18 @@
 """The packing state of one cluster: choose a place for a shape, take it, give it back."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from dure.domain.errors import InvariantError
+from dure.fleet.compiled import straight
 from dure.fleet.packing import loops
 from dure.fleet.packing.ground import Ground, NodeSpec, lay_out
 from dure.fleet.packing.loops import Cache, Demand, Score, Target
-from dure.fleet.packing.shapes import WHOLE_MILLI, Flags, Floats, Ints, Shape, ShapeTable
+from dure.fleet.packing.shapes import WHOLE_MILLI, Asks, Flags, Floats, Ints, Shape, ShapeTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,17 @@ class Placement:
     """Slot mask on each device; 0 on a device without slots."""
 
 
+class _Calls(NamedTuple):
+    """Loops that are called often, ready for the types every packer has."""
+
+    book: Callable[[Ground, Demand, Cache, tuple[int, int], Ints, int], None]
+    choose: Callable[[Ground, Demand, Cache, int, Flags, Ints], int]
+    evaluate: Callable[[Ground, Demand, float, tuple[int, int], Ints], tuple[float, float]]
+    node_copies: Callable[[Ground, Demand, int, Ints], None]
+    mask_fits: Callable[[Ints, int, Asks, int, int], bool]
+    fragmentation: Callable[[Ground, Demand], float]
+
+
 class Packer:
     """Free capacity of the nodes of one cluster, and the choice of places in it.
 
@@ -73,6 +86,9 @@ class Packer:
         self._demand: Demand | None = None
         self._cache = _empty_cache(len(nodes), 16)
         self._journal: list[tuple[Placement, int]] | None = None
+        self._calls = _calls()
+        self._scratch: Ints = np.empty((2, self._most_devices), dtype=np.int64)
+        """Where a loop leaves the devices and masks it found; read at once."""
         loops.judge_all(self.ground, self.demand, self._cache)
 
     # demand -----------------------------------------------------------------------------------
@@ -97,14 +113,14 @@ class Packer:
 
     def choose(self, shape: int, allowed: Flags | None = None) -> Placement | None:
         """The place that costs the expected demand least; None where the shape fits nowhere."""
-        where = self._everywhere if allowed is None else allowed
-        places = self._places()
-        node = loops.choose(self.ground, self.demand, self._cache, shape, where, places)
-        return None if node < 0 else self._placement(shape, int(node), places)
+        where = self._everywhere if allowed is None else _plain(allowed)
+        found = self._scratch
+        node = self._calls.choose(self.ground, self.demand, self._cache, shape, where, found)
+        return None if node < 0 else self._placement(shape, node, found)
 
     def place_in_turn(self, arrivals: Ints) -> Ints:
         """Choose and take for a run of shapes; the node of each, -1 where it fitted nowhere."""
-        return loops.place_in_turn(self.ground, self.demand, self._cache, arrivals, self._places())
+        return loops.place_in_turn(self.ground, self.demand, self._cache, arrivals, self._scratch)
 
     def fits(self, shape: int, allowed: Flags | None = None) -> bool:
         """Whether the shape fits on any open and allowed node."""
@@ -117,7 +133,7 @@ class Packer:
     def copies_by_node(self, shape: int, allowed: Flags | None = None) -> Ints:
         """The same for each node."""
         copies = np.empty(len(self.ground.cpu), dtype=np.int64)
-        loops.node_copies(self.ground, self.demand, shape, copies)
+        self._calls.node_copies(self.ground, self.demand, shape, copies)
         if allowed is not None:
             copies[~allowed] = 0
         return copies
@@ -126,7 +142,7 @@ class Packer:
         """What the shape costs at its best place on that node, in devices; inf: does not fit."""
         useful = float(self._cache.useful[node])
         where = (node, shape)
-        return loops.evaluate(self.ground, self.demand, useful, where, self._places())[0]
+        return self._calls.evaluate(self.ground, self.demand, useful, where, self._scratch)[0]
 
     def fits_on(self, shape: int, node: int) -> bool:
         """Whether the shape fits on that node now, be it open or not."""
@@ -135,7 +151,7 @@ class Packer:
     def could_hold(self, shape: int) -> Flags:
         """For each node, whether it could hold the shape if nothing else ran on it."""
         copies = np.empty(len(self._blank.cpu), dtype=np.int64)
-        loops.node_copies(self._blank, self.demand, shape, copies)
+        self._calls.node_copies(self._blank, self.demand, shape, copies)
         able: Flags = copies > 0
         return able
 
@@ -146,6 +162,10 @@ class Packer:
         self._refuse_misfit(placement)
         self._book(placement, 1)
 
+    def take_chosen(self, placement: Placement) -> None:
+        """Occupy a place that was chosen just now, or is known to be free: it is not looked at."""
+        self._book(placement, 1)
+
     def give_back(self, placement: Placement) -> None:
         """Free a place that was taken."""
         self._book(placement, -1)
@@ -154,17 +174,9 @@ class Packer:
         """Close a node to new instances (drained, powered down, reserved), or open it again."""
         self.ground.open[node] = is_open
 
-    @contextmanager
-    def what_if(self) -> Iterator[None]:
+    def what_if(self) -> "_WhatIf":
         """Whatever is taken and given back inside is undone at the end."""
-        outer, self._journal = self._journal, []
-        try:
-            yield
-        finally:
-            journal, self._journal = self._journal, None
-            for placement, sign in reversed(journal or []):
-                self._book(placement, -sign)
-            self._journal = outer
+        return _WhatIf(self)
 
     def copy(self) -> "Packer":
         """An independent packer in the same state."""
@@ -174,13 +186,14 @@ class Packer:
         twin.table = self.table.copy()
         twin._cache = Cache._make(column.copy() for column in self._cache)
         twin._journal = None
+        twin._scratch = self._scratch.copy()
         return twin
 
     # figures ----------------------------------------------------------------------------------
 
     def fragmentation(self) -> float:
         """Share of the free device capacity that the expected demand cannot use (FGD's F)."""
-        return float(loops.fragmentation(self.ground, self.demand))
+        return float(self._calls.fragmentation(self.ground, self.demand))
 
     def usefulness(self) -> float:
         """Free capacity by what the expected demand can do with it, in devices; more is better."""
@@ -225,23 +238,17 @@ class Packer:
         )
         return Demand(shapes, asks, target, score)
 
-    def _places(self) -> Ints:
-        return np.empty((2, self._most_devices), dtype=np.int64)
-
     def _placement(self, shape: int, node: int, places: Ints) -> Placement:
         count = self.table.shapes[shape].devices
+        if count == 1:
+            return Placement(shape, node, (places.item(0, 0),), (places.item(1, 0),))
         devices, slots = places[:, :count].tolist()
         return Placement(shape, node, tuple(devices), tuple(slots))
 
     def _book(self, placement: Placement, sign: int) -> None:
-        loops.book(
-            self.ground,
-            self.demand,
-            self._cache,
-            (placement.node, placement.shape),
-            np.array((placement.devices, placement.slots), dtype=np.int64),
-            sign,
-        )
+        places = np.array((placement.devices, placement.slots), dtype=np.int64)
+        where = (placement.node, placement.shape)
+        self._calls.book(self.ground, self.demand, self._cache, where, places, sign)
         if self._journal is not None:
             self._journal.append((placement, sign))
 
@@ -258,12 +265,56 @@ class Packer:
             and len(set(placement.devices)) == wanted.devices
             and all(first <= device < end for device in placement.devices)
             and all(
-                loops.mask_fits(self.ground.devices, device, self.demand.asks, ask, mask)
+                self._calls.mask_fits(self.ground.devices, device, self.demand.asks, ask, mask)
                 for device, mask in zip(placement.devices, placement.slots, strict=True)
             )
         )
         if not sound:
             raise InvariantError(f"{placement} is not free", "choose a place again")
+
+
+class _WhatIf:
+    """The time between a question and its answer."""
+
+    __slots__ = ("_outer", "_packer")
+
+    def __init__(self, packer: Packer) -> None:
+        self._packer = packer
+
+    def __enter__(self) -> None:
+        packer = self._packer
+        self._outer, packer._journal = packer._journal, []
+
+    def __exit__(self, *_: object) -> None:
+        packer = self._packer
+        journal, packer._journal = packer._journal, None
+        for placement, sign in reversed(journal or []):
+            packer._book(placement, -sign)
+        packer._journal = self._outer
+
+
+@functools.cache
+def _calls() -> _Calls:
+    """The types are those of any packer; made from the smallest there is."""
+    ground, table = lay_out(()), ShapeTable(1)
+    shapes, asks = table.columns()
+    none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+    target = Target(none, none, none, nothing, nothing, nothing, 0)
+    demand = Demand(shapes, asks, target, Score(0.0, 0.0, 0.0, 0.0, 0.0))
+    cache, places = _empty_cache(0, 1), np.zeros((2, 0), dtype=np.int64)
+    return _Calls(
+        book=straight(loops.book, ground, demand, cache, (0, 0), places, 0),
+        choose=straight(loops.choose, ground, demand, cache, 0, ground.open, places),
+        evaluate=straight(loops.evaluate, ground, demand, 0.0, (0, 0), places),
+        node_copies=straight(loops.node_copies, ground, demand, 0, none),
+        mask_fits=straight(loops.mask_fits, ground.devices, 0, asks, 0, 0),
+        fragmentation=straight(loops.fragmentation, ground, demand),
+    )
+
+
+def _plain(flags: Flags) -> Flags:
+    """The same as the loops need it: contiguous, and really flags."""
+    return np.ascontiguousarray(flags, dtype=np.bool_)
 
 
 def _frequent(shapes: Sequence[Shape], counts: Mapping[int, float]) -> dict[int, float]:

@@ -259,6 +259,8 @@ class Books:
     slow_services: defaultdict[TenantId, float] = field(default_factory=lambda: defaultdict(float))
     unfinished: defaultdict[TenantId, float] = field(default_factory=lambda: defaultdict(float))
     device_h: defaultdict[TenantId, float] = field(default_factory=lambda: defaultdict(float))
+    _entries: list[tuple[int, float, float, float]] = field(default_factory=list)
+    """Row, rent, energy and grams that are not in the ledger yet."""
 
     def __post_init__(self) -> None:
         for cluster in self.fleet.clusters:
@@ -270,12 +272,8 @@ class Books:
         return Account(self.clusters[cluster], row, workload.tenant, owned, now_ns)
 
     def enter(self, account: Account) -> None:
-        """Put what an account owes into the ledger."""
-        charge = self.ledger.charge
-        if account.rent:
-            charge(account.row, Term.RENT, account.rent)
-        if account.energy or account.g_co2:
-            charge(account.row, Term.ENERGY, account.energy, account.g_co2)
+        """Have what an account owes put into the ledger, with all others (`enter_all`)."""
+        self._entries.append((account.row, account.rent, account.energy, account.g_co2))
         self._clear(account)
 
     def _clear(self, account: Account) -> None:
@@ -284,16 +282,16 @@ class Books:
         account.rent = account.energy = account.g_co2 = account.device_h = 0.0
 
     def enter_all(self, accounts: list[Account]) -> None:
-        """The same of many, and of what nobody uses."""
-        if accounts:
-            rows = np.array([account.row for account in accounts], dtype=np.int64)
-            rent = np.array([account.rent for account in accounts])
-            energy = np.array([account.energy for account in accounts])
-            grams = np.array([account.g_co2 for account in accounts])
+        """Put all that is owed into the ledger, and what nobody uses."""
+        for account in accounts:
+            self.enter(account)
+        if self._entries:
+            rows, rent, energy, grams = (
+                np.array(each) for each in zip(*self._entries, strict=True)
+            )
             self.ledger.charge_many(rows, Term.RENT, rent)
             self.ledger.charge_many(rows, Term.ENERGY, energy, grams)
-            for account in accounts:
-                self._clear(account)
+            self._entries.clear()
         for meter in self.clusters:
             if meter.idle_energy or meter.idle_g_co2:
                 self.ledger.charge(FLEET_ROW, Term.ENERGY, meter.idle_energy, meter.idle_g_co2)

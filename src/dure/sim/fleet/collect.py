@@ -210,13 +210,16 @@ def _actions(world: World) -> ActionFigures:
         shrunk=counts["shrunk"],
         powered_down=counts["powered_down"],
         warnings=counts["warnings"],
+        right_sizes=counts["right_sizes"],
         transfers=counts["transfers"],
         moved_gb=world.history.moved_gb,
     )
 
 
 _JUDGED_H = 6
-"""Hours ahead at which forecasts are judged: about a deferral."""
+"""Hours ahead at which forecasts of prices and carbon are judged: about a deferral."""
+_LOAD_JUDGED_H = 1
+"""The same of load: replicas are provided for the next hour."""
 
 
 def _forecasts(world: World) -> ForecastFigures:
@@ -229,11 +232,12 @@ def _forecasts(world: World) -> ForecastFigures:
     return ForecastFigures(
         price=_error(state.price_forecast.errors()),
         carbon=_error(state.carbon_forecast.errors()),
+        load=_error(state.loads.errors(), _LOAD_JUDGED_H),
     )
 
 
-def _error(errors: tuple[ForecastError, ...]) -> float | None:
-    return next((e.share for e in errors if e.horizon_h == _JUDGED_H and e.count), None)
+def _error(errors: tuple[ForecastError, ...], horizon_h: int = _JUDGED_H) -> float | None:
+    return next((e.share for e in errors if e.horizon_h == horizon_h and e.count), None)
 
 
 def _hourly(world: World) -> HourlySeries:

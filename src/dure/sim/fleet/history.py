@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dure.domain.fleet.decisions import Order, Site, SiteSummary
-from dure.domain.fleet.instructions import ReportSummary
+from dure.domain.fleet.instructions import ReportSummary, WarnKind
 from dure.domain.fleet.policy import HOUR_NS
 from dure.domain.fleet.workloads import Workload
 from dure.sim.fleet.billing import Totals
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dure.sim.fleet.world import World
 
 _MOST_WARNINGS = 50
+_MOST_SIZES = 10
+"""Of these, how many at most say that a workload should ask for another size."""
 _MOST_SAMPLES = 60
 """Explanations kept: the first of each kind and every so many after."""
 
@@ -44,6 +46,7 @@ class History:
         """`wanted` are workloads of which every placement is kept."""
         self.hours = Hours()
         self.warnings: list[str] = []
+        self._sizes = 0
         self.samples: list[ExplanationSample] = []
         self.moved_gb = 0.0
         self.lost_device_s = 0.0
@@ -56,10 +59,12 @@ class History:
         self._explained = 0
         self._every = 1
 
-    def warn(self, text: str) -> None:
-        """Keep the first few warnings."""
-        if len(self.warnings) < _MOST_WARNINGS:
+    def warn(self, text: str, kind: WarnKind = WarnKind.GENERAL) -> None:
+        """Keep the first few warnings; of right sizes only some, so that others have room."""
+        sizes = kind is WarnKind.RIGHT_SIZE
+        if len(self.warnings) < _MOST_WARNINGS and not (sizes and self._sizes >= _MOST_SIZES):
             self.warnings.append(text)
+            self._sizes += sizes
 
     def summary(self, report: ReportSummary) -> None:
         """Keep the latest of every site."""

@@ -31,6 +31,11 @@ class Instance:
         self.arrival = 0
         """Counts its starts, so that late news of a former one is ignored."""
 
+    @property
+    def serves_on(self) -> Placement:
+        """Where its work is done now: at the old place while the new one warms."""
+        return self.placement if self.leaving is None else self.leaving[0]
+
 
 class Run:
     """One order in one cluster, with its instances; of a job also its progress."""

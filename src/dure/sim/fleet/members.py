@@ -1,18 +1,16 @@
 """One member cluster in the simulated fleet: its local stage in the loop with true hardware.
 
 What the local stage says is carried out here; what becomes of it (instances that get warm, jobs
-that end) goes back as events. The centre's side is in `world`.
+that end) goes back as events. How fast work gets on with the instances it has is in `pace`.
 """
 
 import time
-from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
-from dure.domain.fleet.decisions import InstanceId, Order, Placement
+from dure.domain.fleet.decisions import Order, Placement
 from dure.domain.fleet.events import (
-    CheckpointReached,
     GlobalEvent,
-    InstanceEnded,
     InstanceWarm,
     LocalEvent,
     NodeBack,
@@ -34,70 +32,13 @@ from dure.domain.fleet.instructions import (
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
-from dure.fleet.fit import footprint
-from dure.sim.fleet.billing import Books, Holding
-from dure.sim.fleet.engine import NEVER_NS, Agenda
+from dure.sim.fleet.billing import Holding
 from dure.sim.fleet.hardware import Hardware
 from dure.sim.fleet.jobs import Instance, Run
+from dure.sim.fleet.pace import Pace, by_id
+from dure.sim.fleet.surroundings import LocalStage, Surroundings
 
 RunKey = tuple[WorkloadId, int]
-
-
-class LocalStage(Protocol):
-    """What the world drives in every cluster."""
-
-    @property
-    def awaited(self) -> Collection[WorkloadId]:
-        """Jobs whose next checkpoint it waits for, beside those that have grown."""
-
-    def handle(self, event: LocalEvent) -> list[LocalInstruction]:
-        """Take an event, answer with instructions."""
-
-
-class Surroundings(Protocol):
-    """What a member needs of the world around it."""
-
-    agenda: Agenda
-    books: Books
-
-    def stored_ns(self, run: Run, member: "Member", now_ns: int) -> int:
-        """When all data of a run is in its cluster; transfers begin where it is not."""
-
-    def received(self, run: Run, member: "Member") -> None:
-        """An order is about to be handed to a local stage."""
-
-    def closed(self, run: Run, now_ns: int) -> None:
-        """An order is gone from its cluster."""
-
-    def started(self, run: Run, member: "Member", now_ns: int) -> None:
-        """The first instance of an order got a place."""
-
-    def running(self, run: Run, member: "Member", now_ns: int) -> None:
-        """All instances of an order are warm."""
-
-    def ended(self, run: Run, member: "Member", now_ns: int) -> None:
-        """A job is done."""
-
-    def turned_down(self, run: Run, member: "Member", why: str, now_ns: int) -> None:
-        """A cluster gave an order back."""
-
-    def workers_changed(self, run: Run, member: "Member", now_ns: int) -> None:
-        """A running job grew or shrank."""
-
-    def lost_work(self, run: Run, share: float) -> None:
-        """Work that must be done again."""
-
-    def summarised(self, member: "Member", summary: ReportSummary, now_ns: int) -> None:
-        """A cluster said what is left."""
-
-    def warned(self, warning: Warn) -> None:
-        """A stage had something to say."""
-
-    def service_changed(self, run: Run, member: "Member") -> None:
-        """A service has another number of warm instances."""
-
-    def count(self, what: str) -> None:
-        """One more of something."""
 
 
 class Member:
@@ -122,7 +63,7 @@ class Member:
         self.jobs_ended = 0
         self._around = around
         self._start_ns = round(container_start_s * NS_PER_S)
-        self._touched: list[Run] = []
+        self.pace = Pace(self, hardware, around)
         self._guests: dict[int, set[Instance]] = {}
         """By node; a set in the order of nothing: only ever walked sorted."""
         self._warming: dict[tuple[int, Run], list[tuple[Instance, int]]] = {}
@@ -152,7 +93,7 @@ class Member:
         if self.stage.awaited:
             for name in sorted(self.stage.awaited):
                 for run in self._runs_of(name):
-                    self._await_checkpoint(run, now_ns)
+                    self.pace.await_checkpoint(run, now_ns)
 
     def give(self, order: Order, now_ns: int) -> Run:
         """An order of the centre arrives."""
@@ -179,8 +120,8 @@ class Member:
         if run.instances:
             for instance in list(run.instances.values()):
                 self._drop(instance, now_ns)
-            self._settle_touched(now_ns)
-        self._set_power(run, 0.0, now_ns)
+            self.pace.settle(now_ns)
+        self.pace.set_power(run, 0.0, now_ns)
         self._books.enter(run.account)
         self._around.closed(run, now_ns)
 
@@ -189,12 +130,12 @@ class Member:
         node = self.hardware.nodes[number]
         if not node.up:
             return
-        for instance in sorted(self._guests.get(number, ()), key=_by_id):
+        for instance in sorted(self._guests.get(number, ()), key=by_id):
             self._drop(instance, now_ns)
         node.up = False
         self.hardware.power(number, False, now_ns)
         self.tell(NodeLost(now_ns, number))
-        self._settle_touched(now_ns)
+        self.pace.settle(now_ns)
 
     def node_back(self, number: int, now_ns: int) -> None:
         """A node can be used again."""
@@ -215,7 +156,7 @@ class Member:
         for (ready_ns, _), waiting in self._warming.items():
             self._around.agenda.note(ready_ns, self._warm, waiting)
         self._warming.clear()
-        self._settle_touched(now_ns)
+        self.pace.settle(now_ns)
 
     def _start(self, instruction: StartInstance, now_ns: int) -> None:
         name = instruction.instance
@@ -237,7 +178,7 @@ class Member:
         guests.add(instance)
         node = self.hardware.nodes[placement.node]
         if node.turns:
-            self._touch_all(guests)
+            self.pace.touch_all(guests)
         self.hardware.power(placement.node, True, now_ns)
         ready_ns = max(now_ns, node.ready_ns, self._around.stored_ns(run, self, now_ns))
         ready_ns += self._start_ns
@@ -260,16 +201,7 @@ class Member:
         guests = self._guests[placement.node]
         guests.discard(instance)
         if self.hardware.nodes[placement.node].turns:
-            self._touch_all(guests)
-
-    def _touch(self, run: Run) -> None:
-        if not run.touched:
-            run.touched = True
-            self._touched.append(run)
-
-    def _touch_all(self, guests: set[Instance]) -> None:
-        for guest in sorted(guests, key=_by_id):
-            self._touch(guest.run)
+            self.pace.touch_all(guests)
 
     def _drop(self, instance: Instance, now_ns: int) -> None:
         """An instance is no more."""
@@ -281,7 +213,7 @@ class Member:
         if instance.warm:
             run.warm -= 1
         instance.arrival = -1
-        self._touch(run)
+        self.pace.touch(run)
 
     def _stop(self, instruction: StopInstance, now_ns: int) -> None:
         name = instruction.instance
@@ -304,7 +236,7 @@ class Member:
             if instance.warm:
                 instance.warm = False
                 run.warm -= 1
-            self._touch(run)
+            self.pace.touch(run)
         instance.placement = instruction.placement
         instance.holding = self._occupy(run, instruction.placement, now_ns)
         self._prepare(instance, now_ns)
@@ -342,106 +274,12 @@ class Member:
             if not instance.warm:
                 instance.warm = True
                 run.warm += 1
-        self._touch(run)
-        self._settle_touched(now_ns)
+        self.pace.touch(run)
+        self.pace.settle(now_ns)
         for instance in ready:
             if instance.arrival > 0:
                 self.tell(InstanceWarm(now_ns, instance.id))
 
-    def _settle_touched(self, now_ns: int) -> None:
-        """Look at every order whose instances have changed."""
-        while self._touched:
-            run = self._touched.pop()
-            run.touched = False
-            if not run.ended:
-                self._reconsider(run, now_ns)
-
-    def _reconsider(self, run: Run, now_ns: int) -> None:
-        """Set an order's speed, power and end by the instances it has now."""
-        if run.workload.kind is WorkloadKind.SERVING:
-            self._around.service_changed(run, self)
-            if not run.told_start and run.warm >= run.order.instances:
-                run.told_start = True
-                self._around.running(run, self, now_ns)
-            return
-        before = run.workers
-        if before and run.warm < run.least:
-            self._around.lost_work(run, run.fall_back(now_ns))
-        slowdown = self._slowdown(run)
-        end_ns = run.set_rate(now_ns, slowdown)
-        self._set_power(run, run.workers / slowdown, now_ns)
-        if end_ns < NEVER_NS:
-            self._around.agenda.note(end_ns, self._end, (run, run.version))
-        if run.rate and not run.told_start:
-            run.told_start = True
-            self._around.running(run, self, now_ns)
-        elif before != run.workers:
-            if before and run.workers:
-                self._around.count("grown" if run.workers > before else "shrunk")
-            self._around.workers_changed(run, self, now_ns)
-        if run.workers > run.least:
-            self._await_checkpoint(run, now_ns)
-
-    def _slowdown(self, run: Run) -> float:
-        """Of the whole gang: as slow as its slowest worker."""
-        if not run.instances:
-            return 1.0
-        first = next(iter(run.instances.values()))
-        if not self.hardware.nodes[first.placement.node].turns:
-            return 1.0
-        return max(self.hardware.slowdown(each.placement) for each in run.instances.values())
-
-    def _set_power(self, run: Run, busy: float, now_ns: int) -> None:
-        """Draw for so many busy instances."""
-        watts = busy * self.busy_w(run) if busy else 0.0
-        if watts != run.watts:
-            run.account.draw(watts, now_ns)
-            run.watts = watts
-
-    def busy_w(self, run: Run) -> float:
-        """What one instance at full load draws beyond its idle devices."""
-        mode = self.hardware.groups[run.order.site.group].group.mode
-        shape = footprint(run.workload.demand, run.profile, mode)
-        share = shape.device_share if shape is not None else run.workload.demand.devices
-        power = run.profile.power
-        return (power.peak_w - power.idle_w) * share
-
     def _runs_of(self, name: WorkloadId) -> list[Run]:
         """The orders of a workload here: one, or two while an attempt replaces another."""
         return [run for run in self.runs.values() if run.workload.id == name]
-
-    def _await_checkpoint(self, run: Run, now_ns: int) -> None:
-        """Somebody wants to know when a job saves its progress next."""
-        if run.awaited or run.ended or not run.rate or run.workload.gang.checkpoint_s is None:
-            return
-        run.awaited = True
-        self._around.agenda.note(run.next_checkpoint_ns(now_ns), self._checkpoint, run)
-
-    def _checkpoint(self, now_ns: int, run: Run) -> None:
-        """A job saves its progress: the moment to move or shrink it."""
-        run.awaited = False
-        if run.ended:
-            return
-        if run.rate and run.next_checkpoint_ns(now_ns - 1) == now_ns:
-            self.tell(CheckpointReached(now_ns, run.workload.id))
-        if run.workers > run.least or run.workload.id in self.stage.awaited:
-            self._await_checkpoint(run, now_ns)
-
-    def _end(self, now_ns: int, what: tuple[Run, int]) -> None:
-        """A job has done its work, unless something changed since that was foreseen."""
-        run, version = what
-        if run.ended or run.version != version:
-            return
-        run.settle(now_ns)
-        run.done = run.saved = 1.0
-        names: list[InstanceId] = [instance.id for instance in run.instances.values()]
-        self.close(run, now_ns)
-        self.jobs_ended += 1
-        self._around.ended(run, self, now_ns)
-        for name in names:
-            self.tell(InstanceEnded(now_ns, name))
-
-
-def _by_id(instance: Instance) -> tuple[WorkloadId, int, int]:
-    name = instance.id
-    return (name.workload, name.attempt, name.index)

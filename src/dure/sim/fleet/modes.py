@@ -10,8 +10,8 @@ from dure.fleet.global_settings import GlobalSettings
 from dure.fleet.local_machine import LocalMachine, LocalSettings
 from dure.sim.fleet.baselines.rules import ByLot, CheapestFirst, FirstFit, LeastLoaded
 from dure.sim.fleet.baselines.stage import BaselineStage
-from dure.sim.fleet.members import LocalStage
 from dure.sim.fleet.setting import LocalFeatures, Setting
+from dure.sim.fleet.surroundings import LocalStage
 from dure.sim.fleet.world import GlobalStage
 
 _CARBON_ALONE = 1e6
@@ -56,6 +56,7 @@ class Mode:
                 round_trip_ms={
                     region: setting.fleet.latency(region, cluster.id) for region in sorted(regions)
                 },
+                rates=setting.fleet.rates,
                 validate=setting.validate,
             )
         )
@@ -115,7 +116,7 @@ def _no_locality(policy: FleetPolicy) -> FleetPolicy:
 
 def _no_latency(policy: FleetPolicy) -> FleetPolicy:
     """Violations neither count for services nor raise any sensitivity."""
-    return replace(policy, adapt=False, serving=replace(policy.serving, sla_weight=0.0))
+    return replace(policy, adapt_latency=False, serving=replace(policy.serving, sla_weight=0.0))
 
 
 def _no_deferral(policy: FleetPolicy) -> FleetPolicy:

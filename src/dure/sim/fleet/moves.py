@@ -15,6 +15,13 @@ from dure.sim.fleet.savings import Move, Savings
 from dure.sim.fleet.transfers import Stores, Transfer
 
 
+class Orders(Protocol):
+    """What brings an order to its cluster."""
+
+    def give(self, order: Order, now_ns: int) -> None:
+        """Bring an order to its cluster."""
+
+
 class MovingWorld(Protocol):
     """What a migration needs of the world around it."""
 
@@ -22,11 +29,12 @@ class MovingWorld(Protocol):
     stores: Stores
     members: list[Member]
 
+    @property
+    def directives(self) -> Orders:
+        """Brings orders to clusters."""
+
     def find(self, name: WorkloadId, cluster: ClusterId) -> Run | None:
         """The order of a workload in a cluster."""
-
-    def give(self, order: Order, now_ns: int) -> None:
-        """Bring an order to its cluster."""
 
     def save(self, run: Run, now_ns: int) -> float:
         """What a checkpoint holds of a job that is about to stop; the rest is lost."""
@@ -65,7 +73,7 @@ class Moves:
         move = Move(instruction, run)
         if run.workload.kind is WorkloadKind.SERVING:
             self._warming[instruction.workload, instruction.order.attempt] = move
-            world.give(instruction.order, now_ns)
+            world.directives.give(instruction.order, now_ns)
         else:
             self._leaving[run] = move
             world.agenda.note(run.next_checkpoint_ns(now_ns), self._depart, run)
@@ -116,7 +124,7 @@ class Moves:
         world.agenda.note(transfer.arrives_ns, self._arrive, order)
 
     def _arrive(self, now_ns: int, order: Order) -> None:
-        self._world.give(order, now_ns)
+        self._world.directives.give(order, now_ns)
 
     def warm(self, run: Run, now_ns: int) -> None:
         """A service is warm somewhere: if it moved there, its old place ends."""

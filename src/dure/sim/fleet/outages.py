@@ -11,6 +11,13 @@ from dure.sim.fleet.reports import as_known
 from dure.sim.fleet.setting import Setting
 
 
+class Cleaning(Protocol):
+    """What clears a cluster that is back."""
+
+    def over(self, member: Member, news: list[GlobalEvent], now_ns: int) -> None:
+        """Stop what ended there or elsewhere while a cluster was cut off."""
+
+
 class FaultyWorld(Protocol):
     """What faults happen to."""
 
@@ -22,8 +29,9 @@ class FaultyWorld(Protocol):
     def report(self, event: GlobalEvent, member: Member | None = None) -> None:
         """Let the centre know."""
 
-    def over(self, member: Member, now_ns: int) -> None:
-        """Stop what a cluster still runs although it ended elsewhere."""
+    @property
+    def directives(self) -> Cleaning:
+        """Clears clusters of what is over."""
 
 
 class Outages:
@@ -90,10 +98,10 @@ class Outages:
             return
         member.reachable = True
         world.report(ClusterJoined(now_ns, as_known(member.cluster, world.setting, now_ns)))
-        for event in member.outbox:
+        news, member.outbox = member.outbox, []
+        for event in news:
             world.report(event)
-        member.outbox.clear()
-        world.over(member, now_ns)
+        world.directives.over(member, news, now_ns)
         inbox, member.inbox = member.inbox, []
         for wanted in inbox:
             wanted(now_ns)

@@ -68,9 +68,10 @@ def progress(run: Run, now_ns: int) -> WorkloadProgressed:
 
 
 def spending(ledger: Ledger, now_ns: int) -> list[GlobalEvent]:
-    """What each tenant has used up since last time."""
+    """What each team has used up since last time, and what the fleet drew for nobody."""
     return [
-        SpendObserved(now_ns, spend.tenant, spend.money, spend.g_co2) for spend in ledger.spent()
+        SpendObserved(now_ns, spend.tenant, spend.money, spend.g_co2, spend.team)
+        for spend in ledger.spent()
     ]
 
 

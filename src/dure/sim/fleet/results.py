@@ -104,13 +104,16 @@ class ActionFigures:
     shrunk: int = 0
     powered_down: int = 0
     warnings: int = 0
+    right_sizes: int = 0
+    """Of these, suggestions to ask for more or less."""
     transfers: int = 0
     moved_gb: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastFigures:
-    """How far the centre's forecasts were off, six hours beyond what was published.
+    """How far the centre's forecasts were off: prices and carbon six hours beyond what was
+    published, the highest load of services an hour ahead.
 
     Sum of absolute errors over sum of values; None: there was nothing to judge.
     """

@@ -244,7 +244,14 @@ class _Reader:
         return CentreFault(at_ns, part.length)
 
 
-_PLAIN_RULES = ("adapt", "forecast", "most_moves", "most_preemptions", "dry_run")
+_PLAIN_RULES = (
+    "adapt_latency",
+    "adapt_locality",
+    "forecast",
+    "most_moves",
+    "most_preemptions",
+    "dry_run",
+)
 
 
 def _given(part: Document) -> dict[str, Any]:

@@ -245,7 +245,8 @@ class PolicyPart(Document):
     batch: ClassPolicyPart = ClassPolicyPart()
     serving: ClassPolicyPart = ClassPolicyPart()
     congestion: CongestionPart = CongestionPart()
-    adapt: bool | None = None
+    adapt_latency: bool | None = None
+    adapt_locality: bool | None = None
     forecast: bool | None = None
     carbon_budget_kg: AtLeastZero | None = None
     most_moves: WholeFromZero | None = None

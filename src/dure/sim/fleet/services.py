@@ -63,6 +63,11 @@ class Rows:
     """Of one instance at full load, beyond idle."""
     drawn: Floats = field(default_factory=lambda: np.zeros(0))
     """Watt-ns beyond idle that are not on an account yet."""
+    speed: Floats = field(default_factory=lambda: np.zeros(0))
+    """Mean speed of its instances' slices, over that of the smallest that would do; it is in the
+    columns above."""
+    least_speed: Floats = field(default_factory=lambda: np.zeros(0))
+    """Of the slowest of them: a twentieth of the requests meets it."""
     rate: Floats = field(default_factory=lambda: np.zeros(0))
     """Requests a second."""
     queue: Floats = field(default_factory=lambda: np.zeros(0))
@@ -119,6 +124,8 @@ class Services:
         self._since_ns = start_ns
         self._refreshed_ns = start_ns - 1
         self._stale = True
+        self._judged = False
+        """Whether rows were judged anew since clusters last heard of them."""
         self.replica_s = 0.0
         """Seconds of warm instances."""
         self.rows = Rows()
@@ -146,6 +153,7 @@ class Services:
         rows.alone_ms[row] = alone_ms
         rows.way_ms[row] = self._way_ms(workload, cluster)
         rows.busy_w[row] = busy_w
+        rows.speed[row] = rows.least_speed[row] = 1.0
         for column in (rows.drawn, rows.rate, rows.queue, rows.latency_ms, rows.slow_ns):
             column[row] = 0.0
         for column in (rows.told_rate, rows.told_queue, rows.told_late):
@@ -171,12 +179,22 @@ class Services:
         self._leaving.append(row)
         self._stale = True
 
-    def set_warm(self, run: Run) -> None:
-        """The number of a run's ready instances has changed."""
+    def set_warm(self, run: Run, speeds: tuple[float, float] = (1.0, 1.0)) -> None:
+        """A run's ready instances have changed: their number, or the speed of their slices.
+
+        Speeds are over that of the smallest slice that would do: the mean and the least of them.
+        """
         row = self._row_of.get(run)
-        if row is not None:
-            self.rows.warm[row] = run.warm
-            self._stale = True
+        if row is None:
+            return
+        rows = self.rows
+        rows.warm[row] = run.warm
+        if speeds[0] != rows.speed[row] or speeds[1] != rows.least_speed[row]:
+            rows.replica_rate[row] *= speeds[0] / rows.speed[row]
+            rows.busy_w[row] *= speeds[0] / rows.speed[row]
+            rows.alone_ms[row] *= rows.least_speed[row] / speeds[1]
+            rows.speed[row], rows.least_speed[row] = speeds
+        self._stale = True
 
     def run_of(self, row: int) -> Run:
         """The order a row is about."""
@@ -222,8 +240,9 @@ class Services:
 
     def news(self, change: float) -> list[ServiceNews]:
         """What each cluster should hear: rows whose load or latency moved by more than a share."""
-        if not len(self._runs):
+        if not self._judged:
             return []
+        self._judged = False
         rows = self.rows
         late = rows.latency_ms > self._target_ms[rows.service] - rows.way_ms
         moved = np.abs(rows.rate - rows.told_rate) > change * np.maximum(rows.told_rate, 1e-9)
@@ -269,6 +288,7 @@ class Services:
             return []
         self._step = step
         self._stale = False
+        self._judged = len(self._runs) > 0
         left = [self.run_of(row) for row in self._leaving]
         for row, run in zip(self._leaving, left, strict=True):
             run.account.add_energy(float(self.rows.drawn[row]))

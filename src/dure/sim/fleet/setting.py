@@ -91,6 +91,10 @@ class Physics:
     """Least relative change of a load that is reported before its time."""
     progress_report_ns: int = 60 * MINUTE_NS
     """How often the centre hears how far a long job is."""
+    first_use_report_ns: int = 60 * MINUTE_NS
+    """When the centre first hears what a workload really uses; shorter ones are not worth it."""
+    use_report_ns: int = 24 * 60 * MINUTE_NS
+    """How often it hears it from then on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,7 @@ def action_sheet(results: Sequence[FleetResult]) -> Sheet:
         _column("de-\nferred", [each.deferrals for each in actions], whole),
         _column("grown", [each.grown for each in actions], whole),
         _column("nodes\noff", [each.powered_down for each in actions], whole),
+        _column("right\nsizes", [each.right_sizes for each in actions], whole),
         _column("refused", [result.jobs.refused for result in results], whole),
         _column("wall s", [result.speed.wall_s for result in results], amount),
     ]

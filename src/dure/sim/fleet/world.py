@@ -1,66 +1,53 @@
 """The simulated fleet: the global stage and all clusters in one virtual time.
 
-The world owns the truth (who runs where, how far it is, what it costs) and carries out what the
-centre says. Within a round: what happened since the last one, services, local stages, the centre.
+The world owns the truth: who runs where, how far it is, what it costs. What the centre says is
+carried out by `directives`, what clusters say comes in by `feedback`. Within a round: what happened
+since the last one, services, local stages, the centre.
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from dure.domain.fleet.decisions import Order
 from dure.domain.fleet.events import (
-    AllotmentsSet,
     ArtefactSeen,
     ClusterJoined,
-    ClusterSummarised,
     GlobalEvent,
     LoadsObserved,
-    OrderTurnedDown,
     PolicySet,
     RoundDue,
     TenantSet,
-    WorkloadEnded,
-    WorkloadStarted,
-    WorkloadStopped,
     WorkloadSubmitted,
 )
 from dure.domain.fleet.instructions import (
-    DeferWorkload,
     GlobalInstruction,
-    MoveWorkload,
-    PlaceWorkload,
-    PreemptWorkload,
-    PublishPrices,
-    RefuseWorkload,
-    ReportSummary,
-    SetAllotments,
-    Warn,
 )
 from dure.domain.fleet.policy import HOUR_NS, FleetPolicy
 from dure.domain.fleet.workloads import Workload, WorkloadKind
-from dure.domain.ids import ArtefactId, ClusterId, WorkloadId
+from dure.domain.ids import ClusterId, WorkloadId
 from dure.sim.fleet.billing import Books, tick_times
+from dure.sim.fleet.directives import Directives
 from dure.sim.fleet.engine import Agenda
+from dure.sim.fleet.feedback import Feedback
 from dure.sim.fleet.hardware import Hardware
 from dure.sim.fleet.history import History
 from dure.sim.fleet.jobs import Run
-from dure.sim.fleet.members import LocalStage, Member
+from dure.sim.fleet.members import Member
 from dure.sim.fleet.moves import Moves
 from dure.sim.fleet.outages import Outages
 from dure.sim.fleet.reports import (
     SeriesReports,
     ServiceReports,
     as_known,
-    progress,
     spending,
 )
 from dure.sim.fleet.savings import Savings
 from dure.sim.fleet.services import Services
 from dure.sim.fleet.setting import Setting
+from dure.sim.fleet.surroundings import LocalStage
 from dure.sim.fleet.transfers import BYTES_PER_GB, Stores, Transfer
 
 
@@ -78,12 +65,14 @@ LocalMaker = Callable[[int], LocalStage]
 class JobRecord:
     """What became of one job."""
 
-    __slots__ = ("ended_ns", "live", "refused", "saved", "started_ns", "workload")
+    __slots__ = ("ended_ns", "live", "refused", "saved", "started_ns", "told_end", "workload")
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
         self.started_ns = -1
         self.ended_ns = -1
+        self.told_end = False
+        """Whether news of its end has reached the centre."""
         self.refused = False
         self.saved = 0.0
         """Progress that is safe, wherever the job is."""
@@ -119,38 +108,29 @@ class World:
         self.round_s: list[float] = []
         self.prices: dict[str, float] = {}
         """Congestion prices by site, as last published."""
-        self._race = first_start_keeps
+        self.race = first_start_keeps
+        """Whether the first cluster to start a job keeps it."""
         self._rng = np.random.default_rng(setting.seed)
-        self._ordered: set[int] = set()
-        """Clusters that have got orders since their last round."""
         self._to_centre: list[GlobalEvent] = []
         services = [w for w in setting.workloads if w.kind is WorkloadKind.SERVING]
         self.services = Services(services, setting.fleet, setting.loads, setting.start_ns)
         self.service_runs: dict[WorkloadId, list[Run]] = {}
+        self.directives = Directives(self)
+        self.feedback = Feedback(self)
         self.members = [
             Member(
                 Hardware(index, cluster, setting.fleet, self.books.clusters[index]),
                 make_local(index),
-                self,
+                self.feedback,
                 setting.physics.container_start_s,
             )
             for index, cluster in enumerate(setting.fleet.clusters)
         ]
         self.member_of: dict[ClusterId, Member] = {member.id: member for member in self.members}
         self._penalties = np.zeros(len(services))
-        self._moves = Moves(self, self.savings)
-        self._service_reports = ServiceReports(setting, self.services)
+        self.moves = Moves(self, self.savings)
+        self.service_reports = ServiceReports(setting, self.services)
         self._series_reports = SeriesReports(setting)
-        self._carry: dict[type[Any], Callable[[Any, int], None]] = {
-            PlaceWorkload: self._place,
-            DeferWorkload: self._defer,
-            MoveWorkload: self._moves.begin,
-            PreemptWorkload: self._preempt,
-            SetAllotments: self._allot,
-            RefuseWorkload: self._refuse,
-            PublishPrices: self._publish,
-            Warn: self._warn,
-        }
         self._begin()
 
     # --- time --------------------------------------------------------------------------------
@@ -183,6 +163,7 @@ class World:
         for when_ns, policy in setting.switches:
             self.agenda.note(when_ns, self._switch, policy)
         Outages(self)
+        self.agenda.plan()
 
     def _switch(self, now_ns: int, policy: FleetPolicy) -> None:
         """The operator changes the rules; both stages hear it."""
@@ -198,19 +179,19 @@ class World:
         self._serve(now_ns)
         for index in self._turns(range(len(self.members))):
             self.members[index].round(now_ns)
-        if self._service_reports.due(now_ns):
-            for event, cluster in self._service_reports.events(now_ns):
+        if self.service_reports.due(now_ns):
+            for event, cluster in self.service_reports.events(now_ns):
                 self.report(event, self.members[cluster])
         if self.centre_up:
             self._decide(now_ns)
 
     @property
     def waiting(self) -> int:
-        """Open jobs that do not run now."""
+        """Open jobs that do not run now; one that runs twice counts as two that run."""
         running = 0
         for member in self.members:
             running += sum(run.rate > 0.0 for run in member.runs.values())
-        return self.open_jobs - running
+        return max(0, self.open_jobs - running)
 
     def finish(self, now_ns: int) -> None:
         """Bring all accounts up to the end."""
@@ -238,14 +219,14 @@ class World:
         took = time.perf_counter() - started
         self.centre_s += took
         self.round_s.append(took)
-        self._carry_out(instructions, now_ns)
-        for index in self._turns(sorted(self._ordered)):
+        self.directives.carry_out(instructions, now_ns)
+        for index in self._turns(sorted(self.directives.ordered)):
             self.members[index].round(now_ns)
-        self._ordered.clear()
+        self.directives.ordered.clear()
 
     def _turns(self, indices: Sequence[int]) -> Sequence[int]:
         """The order in which clusters act in one moment: by lot in a race, where it matters."""
-        if not self._race:
+        if not self.race:
             return indices
         return [indices[int(turn)] for turn in self._rng.permutation(len(indices))]
 
@@ -254,12 +235,7 @@ class World:
         instructions = self.centre.handle(event)
         self.centre_s += time.perf_counter() - started
         if instructions:
-            self._carry_out(instructions, self.now_ns)
-
-    def _carry_out(self, instructions: list[GlobalInstruction], now_ns: int) -> None:
-        carry = self._carry
-        for instruction in instructions:
-            carry[type(instruction)](instruction, now_ns)
+            self.directives.carry_out(instructions, self.now_ns)
 
     def report(self, event: GlobalEvent, member: Member | None = None) -> None:
         """Let the centre know at its next opportunity; a cluster that is cut off keeps its news."""
@@ -305,73 +281,7 @@ class World:
             self.history.job_submitted(workload, self.setting.end_ns)
         self.report(WorkloadSubmitted(now_ns, workload))
 
-    def _place(self, instruction: PlaceWorkload, now_ns: int) -> None:
-        order = instruction.order
-        self.count("placements")
-        self.history.explain(order, now_ns)
-        self.give(order, now_ns)
-
-    def give(self, order: Order, now_ns: int) -> None:
-        """Bring an order to its cluster, once it can be reached."""
-        member = self.member_of[order.site.cluster]
-        if not member.reachable:
-            member.inbox.append(lambda later_ns: self.give(order, later_ns))
-            return
-        job = self.jobs.get(order.workload.id)
-        if job is not None and job.ended_ns >= 0:
-            return
-        if self._race and job is not None and any(run.instances for run in job.live):
-            self._lost_race(order, now_ns)
-            return
-        member.give(order, now_ns)
-        self._ordered.add(member.index)
-
-    def _lost_race(self, order: Order, now_ns: int) -> None:
-        """Another cluster was first: the centre hears that this order stands no longer."""
-        why = "another cluster was first"
-        self.report(WorkloadStopped(now_ns, order.workload.id, order.attempt, 0.0, why))
-
-    def received(self, run: Run, member: Member) -> None:
-        """An order is about to be handed to a local stage."""
-        job = self.jobs.get(run.workload.id)
-        if job is not None:
-            job.live.append(run)
-            return
-        self.service_runs.setdefault(run.workload.id, []).append(run)
-        self.services.add(run, member.id, member.busy_w(run))
-        self.savings.service_begins(run, self.services.penalty_of(run.workload.id))
-
-    def closed(self, run: Run, now_ns: int) -> None:
-        """An order is gone from its cluster."""
-        job = self.jobs.get(run.workload.id)
-        if job is not None:
-            job.live.remove(run)
-            self.savings.job_left(run, run.done)
-            self._moves.left(run, now_ns)
-        else:
-            self.service_runs[run.workload.id].remove(run)
-            self.services.remove(run)
-            self.savings.service_ends(run, self.services.penalty_of(run.workload.id))
-            self._service_reports.forget(run)
-
-    def _refuse(self, instruction: RefuseWorkload, now_ns: int) -> None:
-        self.count("refused")
-        self.history.warn(f"{instruction.why}; {instruction.nearest}")
-        job = self.jobs.get(instruction.workload)
-        if job is not None and not job.refused:
-            job.refused = True
-            self.open_jobs -= 1
-
-    def _defer(self, instruction: DeferWorkload, now_ns: int) -> None:
-        self.count("deferrals")
-
-    def _publish(self, instruction: PublishPrices, now_ns: int) -> None:
-        self.prices.update(instruction.prices)
-
-    def _warn(self, instruction: Warn, now_ns: int) -> None:
-        self.warned(instruction)
-
-    # --- work moves --------------------------------------------------------------------------
+    # --- records -----------------------------------------------------------------------------
 
     def find(self, name: WorkloadId, cluster: ClusterId) -> Run | None:
         """The order of a workload in a cluster."""
@@ -379,25 +289,6 @@ class World:
         runs = job.live if job is not None else self.service_runs.get(name, [])
         index = self.member_of[cluster].index
         return next((run for run in runs if run.cluster == index), None)
-
-    def _preempt(self, instruction: PreemptWorkload, now_ns: int) -> None:
-        member = self.member_of[instruction.cluster]
-        if not member.reachable:
-            member.inbox.append(lambda later_ns: self._preempt(instruction, later_ns))
-            return
-        run = member.runs.get((instruction.workload, instruction.attempt))
-        if run is None:
-            return
-        self.count("preemptions")
-        why = f"displaced by {instruction.wanted_by}"
-        self._stop(run, member, why, now_ns)
-
-    def _stop(self, run: Run, member: Member, why: str, now_ns: int) -> float:
-        """End an order in its cluster and tell the centre; returns what a checkpoint holds."""
-        saved = self.save(run, now_ns)
-        member.withdraw(run, now_ns)
-        self.report(WorkloadStopped(now_ns, run.workload.id, run.attempt, saved, why), member)
-        return saved
 
     def save(self, run: Run, now_ns: int) -> float:
         """Progress that survives the end of a run; what does not is lost."""
@@ -407,124 +298,16 @@ class World:
         self.jobs[run.workload.id].saved = run.saved
         return run.saved
 
-    def _allot(self, instruction: SetAllotments, now_ns: int) -> None:
-        member = self.member_of[instruction.cluster]
-        if member.reachable:
-            member.tell(AllotmentsSet(now_ns, instruction.allotments))
-        else:
-            member.inbox.append(lambda later_ns: self._allot(instruction, later_ns))
-
-    def over(self, member: Member, now_ns: int) -> None:
-        """Stop what a cluster still runs although it ended elsewhere while it was cut off."""
-        for run in list(member.runs.values()):
-            job = self.jobs.get(run.workload.id)
-            if job is not None and job.ended_ns >= 0:
-                member.withdraw(run, now_ns)
-
-    # --- what members say --------------------------------------------------------------------
-
-    def stored_ns(self, run: Run, member: Member, now_ns: int) -> int:
-        """When all data of a run is in its cluster; transfers begin where it is not."""
-        workload = run.workload
-        if workload.weights is None and not workload.data:
-            return now_ns
-        ready_ns, begun = self.stores.fetch(workload, member.id, now_ns)
-        for transfer in begun:
-            self.pay_transfer(workload, transfer)
-            self.agenda.note(transfer.arrives_ns, self._stored, transfer.artefact)
-        return ready_ns
-
     def pay_transfer(self, workload: Workload, transfer: Transfer) -> None:
+        """Charge what was sent between clusters."""
         self.books.pay_transfer(workload, transfer.cost)
         if transfer.size_bytes:
             self.counts["transfers"] += 1
             self.history.moved_gb += transfer.size_bytes / BYTES_PER_GB
 
-    def _stored(self, now_ns: int, artefact: ArtefactId) -> None:
-        self.report(ArtefactSeen(now_ns, self.stores.places(artefact)))
-
-    def started(self, run: Run, member: Member, now_ns: int) -> None:
-        """The first instance of an order got a place; in a race the others are called off."""
-        if not self._race:
-            return
-        job = self.jobs.get(run.workload.id)
-        if job is None:
-            return
-        for other in [each for each in job.live if each is not run]:
-            self.members[other.cluster].withdraw(other, now_ns)
-            self._lost_race(other.order, now_ns)
-
-    def running(self, run: Run, member: Member, now_ns: int) -> None:
-        """All instances of an order are warm."""
-        job = self.jobs.get(run.workload.id)
-        if job is not None:
-            if job.started_ns < 0:
-                job.started_ns = now_ns
-            interval_ns = self.setting.physics.progress_report_ns
-            self.agenda.note(now_ns + interval_ns, self._progress, run)
-        self.report(WorkloadStarted(now_ns, run.workload.id, run.attempt), member)
-        if job is None:
-            self._moves.warm(run, now_ns)
-
-    def _progress(self, now_ns: int, run: Run) -> None:
-        """From time to time the centre hears how far a job is."""
-        if not run.ended:
-            self.report(progress(run, now_ns), self.members[run.cluster])
-            again_ns = now_ns + self.setting.physics.progress_report_ns
-            self.agenda.note(again_ns, self._progress, run)
-
-    def workers_changed(self, run: Run, member: Member, now_ns: int) -> None:
-        """A running job grew or shrank, or stands still."""
-        self.report(progress(run, now_ns), member)
-
-    def ended(self, run: Run, member: Member, now_ns: int) -> None:
-        """A job is done."""
-        workload = run.workload
-        job = self.jobs[workload.id]
-        if job.ended_ns < 0:
-            job.ended_ns = now_ns
-            job.saved = 1.0
-            self.open_jobs -= 1
-            self.history.job_ended(job.workload, now_ns)
-            deadline_ns = workload.sla.deadline_ns
-            if deadline_ns is not None and now_ns > deadline_ns:
-                late = workload.sla.late_cost(now_ns - deadline_ns)
-                self.books.punish(self.books.late_jobs, workload, late)
-            self.report(WorkloadEnded(now_ns, workload.id), member)
-        for other in list(job.live):
-            if self.members[other.cluster].reachable:
-                self.members[other.cluster].withdraw(other, now_ns)
-
-    def turned_down(self, run: Run, member: Member, why: str, now_ns: int) -> None:
-        """A cluster gave an order back."""
-        self.count("turned_down")
-        workload = run.workload
-        saved = self.save(run, now_ns)
-        had_run = run.first_warm_ns >= 0
-        member.close(run, now_ns)
-        if had_run and workload.kind is not WorkloadKind.SERVING:
-            self.report(WorkloadStopped(now_ns, workload.id, run.attempt, saved, why), member)
-        else:
-            self.report(OrderTurnedDown(now_ns, workload.id, run.attempt, why), member)
-
     def lost_work(self, run: Run, share: float) -> None:
         """Work that must be done again."""
         self.history.lost_device_s += run.device_s(share)
-
-    def summarised(self, member: Member, summary: ReportSummary, now_ns: int) -> None:
-        """A cluster said what is left."""
-        self.history.summary(summary)
-        self.report(ClusterSummarised(now_ns, summary.sites), member)
-
-    def warned(self, warning: Warn) -> None:
-        """A stage had something to say."""
-        self.count("warnings")
-        remedy = f"; {warning.remedy}" if warning.remedy else ""
-        self.history.warn(f"{warning.about}: {warning.what}{remedy}")
-
-    def service_changed(self, run: Run, member: Member) -> None:
-        """A service has another number of warm instances."""
-        self.services.set_warm(run)
 
     def count(self, what: str) -> None:
         """One more of something."""

@@ -1,0 +1,133 @@
+"""Who gets no new place whatever the room: budgets of teams, and the fleet's carbon budget.
+
+Budgets of tenants are limits of the assignment itself. A team is a part of a tenant, so its limit
+is laid over what the assignment may choose. The fleet's carbon budget acts by its price; only when
+what is left is needed by work that is placed or cannot wait, patient work is held back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dure.domain.fleet.instructions import GlobalInstruction
+from dure.fleet import terms
+from dure.fleet.adaptation import CarbonOutlook
+from dure.fleet.budgets import TeamKey
+from dure.fleet.costs import CostTable
+from dure.fleet.global_state import FOR_EVER_NS, GlobalState
+from dure.fleet.tracks import HOUR_NS, Track
+
+TEAM_IS_OUT = "the budget of its team is used up"
+CARBON_IS_SHORT = "what is left of the carbon budget is needed by work that cannot wait"
+
+
+def carbon_outlook(state: GlobalState) -> CarbonOutlook:
+    """Grams that placed work will emit: jobs in all, services and idle nodes by the hour.
+
+    What services and idle nodes emit to the end of the period is set aside in the budget.
+    """
+    running = state.running
+    services = running.used & (running.end_ns >= FOR_EVER_NS)
+    service_g = float(running.grams[services].sum())
+    _, grams = running.committed(state.now_ns, len(state.budgets.tenants))
+    passed_h = (state.now_ns - (state.start_ns or 0)) / HOUR_NS
+    left_h = max(0.0, state.policy.period_ns / HOUR_NS - passed_h)
+    base_g_per_h = service_g / state.settings.service_horizon_h
+    base_g_per_h += state.budgets.idle_g / max(1.0, passed_h)
+    state.budgets.reserved_g = base_g_per_h * left_h - service_g
+    return CarbonOutlook(float(grams.sum()) - service_g, base_g_per_h, _telling_price(state))
+
+
+def _telling_price(state: GlobalState) -> float:
+    """Per tonne: what makes the grams of a busy device-hour cost as much as the hour itself."""
+    columns, outlook = state.sites.columns, state.outlook()
+    if not columns.up.any():
+        return CarbonOutlook().telling_per_tonne
+    day = np.full((1, len(state.sites)), 24.0)
+    intensity = outlook.mean(outlook.carbon, np.zeros(1), day)[0, :, 0]
+    kw = (columns.peak_w + columns.base_w) / terms.W_PER_KW * columns.pue
+    grams = float(np.mean((kw * intensity)[columns.up]))
+    worth = float(np.mean(state.worth()[columns.up]))
+    return worth / max(grams, 1e-6) * terms.GRAMS_PER_TONNE
+
+
+def hold_back(
+    state: GlobalState, tracks: Sequence[Track]
+) -> tuple[list[Track], list[GlobalInstruction]]:
+    """Those that may have a place now; the others wait. Also what is to be said about it."""
+    holding = state.policy.carbon_budget_g is not None and state.adaptation.pacer.holding
+    left = _team_left(state)
+    if not holding and not left:
+        return list(tracks), []
+    free: list[Track] = []
+    news: list[GlobalInstruction] = []
+    for track in tracks:
+        money, grams = left.get(_team(track), (np.inf, np.inf))
+        patient = track.is_job and track.workload.delay_tolerant
+        if (money <= 0.0 or grams <= 0.0) and not track.places:
+            _wait(state, track, TEAM_IS_OUT)
+        elif holding and patient:
+            _wait(state, track, CARBON_IS_SHORT)
+            news += state.budgets.hold(state.policy)
+        else:
+            free.append(track)
+    return free, news
+
+
+def within_teams(state: GlobalState, table: CostTable) -> CostTable:
+    """Close every place that would cost a job more than its team has left.
+
+    Jobs of one team are looked at in turn: each leaves to the next what is left if it takes the
+    dearest of its places, so that all of them together stay within the budget.
+    """
+    left = _team_left(state)
+    if not any(_team(track) in left for track in table.tracks):
+        return table
+    total = table.total.copy()
+    for job, track in enumerate(table.tracks):
+        key = _team(track)
+        if key not in left:
+            continue
+        money, grams = left[key]
+        total[job, (table.spend[job] > money) | (table.grams[job] > grams)] = np.inf
+        open_places = np.isfinite(total[job])
+        if open_places.any():
+            left[key] = (
+                money - float(table.spend[job][open_places].max()),
+                grams - float(table.grams[job][open_places].max()),
+            )
+    return replace(table, total=total)
+
+
+def _team(track: Track) -> TeamKey:
+    return (track.workload.tenant, track.workload.team)
+
+
+def _team_left(state: GlobalState) -> dict[TeamKey, tuple[float, float]]:
+    """What new work of each limited team may use; nothing where no team is limited."""
+    teams = state.budgets.teams
+    if not teams:
+        return {}
+    committed: dict[TeamKey, tuple[float, float]] = {}
+    running = state.running
+    for row in np.flatnonzero(running.used):
+        owner = running.owner[row]
+        if owner is None:
+            continue
+        key = _team(state.tracks[owner])
+        if key in teams:
+            length = max(int(running.end_ns[row] - running.start_ns[row]), 1)
+            part = min(1.0, max(0.0, float(running.end_ns[row] - state.now_ns) / length))
+            money, grams = committed.get(key, (0.0, 0.0))
+            committed[key] = (
+                money + float(running.money[row]) * part,
+                grams + float(running.grams[row]) * part,
+            )
+    return state.budgets.team_left(committed)
+
+
+def _wait(state: GlobalState, track: Track, why: str) -> None:
+    track.why, track.until_ns = why, 0
+    state.unplan(track)
+    state.waiting.wait(track, state.now_ns + state.settings.review_ns, ())
