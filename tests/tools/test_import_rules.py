@@ -83,9 +83,11 @@ def test_a_new_runtime_dependency_is_kept_out_of_the_deciders() -> None:
         if wanted & {name.lower() for name in distributions} and not module.startswith("_")
     }
     assert modules - {"numpy"} <= set(CONTRACTS["pure-packages-are-light"]["forbidden_modules"])
+    assert modules - {"numpy", "numba"} <= set(CONTRACTS["fleet-is-light"]["forbidden_modules"])
 
 
 def test_every_pure_package_is_kept_light() -> None:
     pure = {Path(name).name for name in SETTINGS["tool"]["purity"]["packages"]}
     light = CONTRACTS["pure-packages-are-light"]["source_modules"]
-    assert {f"dure.{name}" for name in pure} == set(light)
+    compiling = CONTRACTS["fleet-is-light"]["source_modules"]
+    assert {f"dure.{name}" for name in pure} == {*light, *compiling}

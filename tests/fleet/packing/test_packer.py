@@ -269,6 +269,18 @@ def test_closed_and_masked_nodes_take_nothing() -> None:
     assert packer.copies(shape) == 2
 
 
+def test_a_mask_is_read_the_same_however_it_lies_in_memory() -> None:
+    packer = Packer([_gpu_node()] * 4, 1)
+    part = packer.number(_part(500))
+    wide = np.array([[False, True], [True, True], [False, True], [True, True]])
+    for mask, nodes in ((wide[:, 0], {1, 3}), (wide[::-1, 0], {0, 2})):
+        place = packer.choose(part, mask)
+        assert place is not None
+        assert place.node in nodes
+        assert place == packer.choose(part, mask.copy())
+        assert place == packer.choose(part, mask.astype(np.int64))
+
+
 def test_consolidation_keeps_empty_nodes_empty() -> None:
     packer = Packer([_gpu_node(4), _gpu_node(4)], 1, CONSOLIDATE)
     shape = packer.number(_part(1000))

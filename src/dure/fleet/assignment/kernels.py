@@ -536,23 +536,28 @@ def repair(
 @compiled
 def _cheapest(work: Work, view: View, left: Floats, job: int, bar: float, but: int) -> int:
     """The option with room that is cheapest at the prices, below a bar, but one; -1: none."""
-    slots = work.sizes[0]
-    cost, usage, profiles = work.cost, work.usage, work.profile
+    slots, _, tenancy = work.sizes
+    cost, usage, profiles, prices = work.cost, work.usage, work.profile, view.site
     dimensions = usage.shape[2]
+    length = work.span[job] - 1
     chosen = -1
     for site in range(profiles.size):
         profile = profiles[site]
         for option in range(site * slots, (site + 1) * slots):
-            if cost[job, option] >= bar or option == but:
+            value = cost[job, option]
+            if value >= bar or option == but:
                 continue
             room = True
             for dimension in range(dimensions):
-                if usage[job, profile, dimension] > left[option * dimensions + dimension]:
+                use = usage[job, profile, dimension]
+                if use > left[option * dimensions + dimension]:
                     room = False
                     break
-            if not room:
+                value += use * prices[length, option, dimension]
+            if not room or value >= bar:
                 continue
-            value = priced(work, view, job, option)
+            if tenancy:
+                value = priced(work, view, job, option)
             if value < bar and fits(work, left, job, option):
                 bar = value
                 chosen = option
@@ -726,7 +731,9 @@ def _try_room(work: Work, view: View, plan: Plan, job: int, option: int) -> floa
     for index in range(count):
         victim = victims[index]
         other = _cheapest(work, view, plan.left, victim, work.skip[victim], -1)
-        saved -= value_of(work, view, victim, other) - priced(work, view, victim, places[index])
+        dearer = value_of(work, view, victim, other) - priced(work, view, victim, places[index])
+        plan.escape[victim] = dearer
+        saved -= dearer
         if other >= 0:
             put(work, plan, victim, other)
     if saved <= _WORTH * gain:
@@ -813,3 +820,24 @@ def runners_up(work: Work, table: Table, choice: Integers) -> tuple[Integers, Fl
                 break
     return option, at_prices, plain
 
+
+
+@compiled
+def guess_escapes(work: Work, view: View, full: View, table: Table, plan: Plan) -> None:
+    for job in range(plan.choice.size):
+        option = plan.choice[job]
+        if option < 0:
+            continue
+        now = priced(work, view, job, option)
+        now_full = priced(work, full, job, option)
+        other = -1
+        other_full = work.skip[job]
+        for place in range(table.option.shape[1]):
+            if table.option[job, place] != option:
+                if table.option[job, place] >= 0 and table.priced[job, place] < other_full:
+                    other = table.option[job, place]
+                    other_full = table.priced[job, place]
+                break
+        plan.escape[job] = max(
+            value_of(work, view, job, other) - now, other_full - now_full
+        )

@@ -52,16 +52,18 @@ class Effort:
     """Length of the first and the last of the price steps of a level."""
     passes: int = 6
     """Most passes of improvement over all jobs."""
-    tries: int = 4
+    paid: tuple[float, ...] = (0.8, 0.5, 0.2, 0.0)
+    """Part of the prices that the last passes count. A pass that counts some leaves room behind
+    that is worth its price to others; one that counts none uses up what is left."""
+    tries: int = 12
     """Options per job and pass for which others are moved away."""
-    large_tries: int = 24
-    """The same for large jobs, which come first."""
     content: float = 0.1
     """How much dearer than its cheapest option, in parts, a large job's old place may be."""
     gap_goal: float = 0.0
     """Stop when the plan is known to be this near the best."""
 
 
+GUESS = True
 COLD = Effort()
 WARM = Effort(
     looks=2,
@@ -71,7 +73,8 @@ WARM = Effort(
     dive_looks=1,
     dive_steps=24,
     dive_length=(0.06, 0.01),
-    passes=1,
+    passes=2,
+    paid=(0.5, 0.0),
 )
 """Enough where prices of a similar round are known."""
 LARGE = 0.05
@@ -120,7 +123,7 @@ class _Search:
             np.zeros((jobs, kept + 1), dtype=np.int64),
         )
         self.view = self._empty_view()
-        self.view0 = self._empty_view()
+        self.part_view = self._empty_view()
         rows = self.work.limit.size
         low, high = bounds(limits, rows)
         self.path = kernels.Walk(
@@ -137,6 +140,7 @@ class _Search:
         self.best = self.path.prices.copy()
         self.dual = -np.inf
         self.looks = 0
+        self.looked = np.full(rows, np.nan)
         self.plan = self._empty_plan()
         self.primal = np.inf
         self.size = self._size()
@@ -186,6 +190,7 @@ class _Search:
         """Look at all options at these prices: the bound they give."""
         kernels.spread(self.work, self.view, prices)
         total = kernels.scan(self.work, self.view, self.table, self.everybody)
+        self.looked[:] = prices
         self.looks += 1
         rent = prices[self.bounded] @ self.work.limit[self.bounded]
         return float(total - rent)
@@ -240,13 +245,12 @@ class _Search:
         self.path.prices[:] = self.best
         self.path.average[:] = 0.0
         self._dive(self.everybody if earlier is None else self._stay(earlier))
-        self._look_again(self.everybody)
+        self._look_at_best()
         order = self._urgent(self.everybody)
         self._fill(order)
         if earlier is not None:
             self._prefer(earlier, order)
         self._improve(order)
-        self.look(self.best)
 
     def _fill(self, order: Integers) -> None:
         kernels.repair(self.work, self.view, self.table, self.plan, order, PATIENCE)
@@ -261,16 +265,22 @@ class _Search:
         if primal < self.primal:
             self.plan, self.primal = other, primal
 
+    def _look_at_best(self) -> None:
+        """Have the table at the prices of the bound, which the plan is judged and explained by."""
+        if not np.array_equal(self.looked, self.best):
+            self.look(self.best)
+
     def _look_again(self, who: Integers) -> None:
         kernels.spread(self.work, self.view, self.path.prices)
         kernels.scan(self.work, self.view, self.table, who)
+        self.looked[:] = np.nan
 
     def _stay(self, earlier: Integers) -> Integers:
         """Leave large jobs where they were, if that is about their cheapest option; who is left.
 
         Prices for the rest follow from where the large ones are.
         """
-        self._look_again(self.everybody)
+        self._look_at_best()
         first = np.minimum(self.table.priced[:, 0], self.work.skip)
         now = kernels.priced_choice(self.work, self.view, earlier)
         near = now - first <= self.effort.content * first
@@ -317,18 +327,33 @@ class _Search:
 
     def _improve(self, order: Integers) -> None:
         """Move jobs, alone and in chains, while that saves enough."""
-        effort, work, plan = self.effort, self.work, self.plan
-        for _ in range(effort.passes):
-            if self.primal - self.dual <= effort.gap_goal * self.dual:
+        effort, work, view = self.effort, self.work, self.part_view
+        best, best_cost = _copy(self.plan), self.primal
+        unpaid = max(0, effort.passes - len(effort.paid))
+        parts = (*effort.paid[max(0, len(effort.paid) - effort.passes) :], *[0.0] * unpaid)
+        movers = order
+        for part in parts:
+            if best_cost - self.dual <= effort.gap_goal * self.dual:
                 break
-            saved = kernels.shift(work, self.view0, plan, order)
+            before = self.primal
+            kernels.spread(work, view, part * self.best)
+            if GUESS and movers is order:
+                kernels.guess_escapes(work, view, self.view, self.table, self.plan)
+                movers = self._worst()
+            kernels.shift(work, view, self.plan, movers)
             worst = self._worst()
-            large = worst[self.size[worst] >= LARGE]
-            saved += kernels.make_room(work, self.view0, self.table, plan, large, effort.large_tries)
-            saved += kernels.make_room(work, self.view0, self.table, plan, worst, effort.tries)
+            kernels.make_room(work, view, self.table, self.plan, worst, effort.tries)
+            if part > 0.0:
+                self._fill(order)
             self.primal = self._cost()
-            if saved <= _WORTH_A_PASS * self.primal:
+            if self.primal < best_cost:
+                best, best_cost = _copy(self.plan), self.primal
+            elif part == 0.0:
                 break
+            if part == 0.0 and before - self.primal <= _WORTH_A_PASS * self.primal:
+                break
+            movers = worst
+        self.plan, self.primal = best, best_cost
 
     def _urgent(self, who: Integers) -> Integers:
         """Jobs in order of what is lost without a place, per part of a site and slot."""
@@ -372,3 +397,7 @@ class _Search:
             rounds=self.looks,
             unchanged=unchanged,
         )
+
+
+def _copy(plan: kernels.Plan) -> kernels.Plan:
+    return kernels.Plan(*(array.copy() for array in plan))

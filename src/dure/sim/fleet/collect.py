@@ -1,6 +1,7 @@
 """From a finished simulated run to its figures."""
 
 import statistics
+from dataclasses import replace
 
 import numpy as np
 
@@ -58,25 +59,39 @@ class Dearest:
     def __init__(self, setting: Setting) -> None:
         self._fleet = setting.fleet
         self._sites = [(c, group) for c in setting.fleet.clusters for group in c.groups]
+        self._known: dict[object, tuple[float, float]] = {}
 
     def of(self, workload: Workload, done: float) -> tuple[float, int]:
         """What the rest of a job costs there, and how long it takes."""
+        work = workload.work
+        if work is None:
+            return 0.0, 0
+        kind = (workload.demand, workload.gang.workers, work.reference, work.compute_bound)
+        where = (workload.kind, workload.clusters, workload.profiles)
+        if (kind, where) not in self._known:
+            hour = replace(workload, work=replace(work, reference_s=3600.0))
+            cost, took_ns = self._whole(hour)
+            self._known[kind, where] = cost, float(took_ns)
+        cost, took = self._known[kind, where]
+        hours = (1.0 - done) * work.reference_s / 3600.0
+        return cost * hours, round(took * hours)
+
+    def _whole(self, workload: Workload) -> tuple[float, int]:
+        """The dearest way to run all of a job."""
         rented: list[tuple[float, int]] = []
         owned: list[tuple[float, int]] = []
         for cluster, group in self._sites:
             if never_fits(workload, [(cluster.id, group)]) is not None:
                 continue
-            found = self._at(workload, cluster, group, done)
+            found = self._at(workload, cluster, group)
             (owned if cluster.owned(group.profile) else rented).append(found)
         return max(rented or owned, default=(0.0, 0))
 
-    def _at(
-        self, workload: Workload, cluster: Cluster, group: NodeGroup, done: float
-    ) -> tuple[float, int]:
+    def _at(self, workload: Workload, cluster: Cluster, group: NodeGroup) -> tuple[float, int]:
         profile = device_profile(group.profile)
         shape = footprint(workload.demand, profile, group.mode)
         share = shape.device_share if shape is not None else 0.0
-        took_ns = runtime_ns(workload, profile, workload.gang.workers, done)
+        took_ns = runtime_ns(workload, profile, workload.gang.workers)
         hours = took_ns / HOUR_NS * share * workload.gang.workers
         tariff = cluster.tariff
         price = tariff.device_hour.get(group.profile)
