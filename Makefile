@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 TEST_WORKERS ?= 2
 # Recorders need a GPU and write the data that the figures start from; they are run by hand.
 FIGURES := $(filter-out bench/record_%.py,$(wildcard bench/*.py))
+# These read public traces, which are not shipped: make bench DATA=FOLDER
+DATA_FIGURES := bench/fleet.py bench/packing.py
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -32,8 +34,15 @@ check: $(READY) ## lint, format, types, import rules, purity of the deciders
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_purity.py
 
-bench: $(READY) ## reproduce the published figures
-	@set -e; for script in $(FIGURES); do echo "== $$script"; $(BIN)/python "$$script"; done
+bench: $(READY) ## reproduce the published figures (DATA=FOLDER for those from public traces)
+	@set -e; for script in $(filter-out $(DATA_FIGURES),$(FIGURES)); do \
+		echo "== $$script"; $(BIN)/python "$$script"; done
+ifdef DATA
+	@set -e; for script in $(DATA_FIGURES); do \
+		echo "== $$script"; $(BIN)/python "$$script" --data "$(DATA)"; done
+else
+	@echo "left out without DATA=FOLDER: $(DATA_FIGURES)"
+endif
 
 clean: ## remove the virtual environment, caches and build output
 	rm -rf $(VENV) build dist out src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -134,99 +134,178 @@ class _Fading:
 
 @dataclass(frozen=True, slots=True)
 class CarbonOutlook:
-    """What is known to be emitted until the end of the period, beside new work."""
+    """What is known to be emitted until the end of the period, beside work to come."""
 
     committed_g: float = 0.0
-    """By jobs that have a place."""
+    """By jobs that have a place, until they or the period end."""
     base_g_per_h: float = 0.0
     """By services, and by nodes that are powered and empty."""
+    rate_g_per_h: float = 0.0
+    """What placed work and idle nodes should be emitting now."""
+    waiting: float = 0.0
+    """Work of jobs without a place that fits into the period, in device-hours."""
     telling_per_tonne: float = 2500.0
     """Price at which the grams of a busy device-hour cost as much as the hour itself."""
+
+
+@dataclass(slots=True)
+class _Flow:
+    """Amounts per hour, averaged over about `memory_h`; a plain mean until so long has passed."""
+
+    memory_h: float
+    per_h: float = 0.0
+    _seen: float = 0.0
+
+    def add(self, amount: float) -> None:
+        self._seen += amount
+
+    def step(self, hours: float, elapsed_h: float) -> None:
+        # At first a plain mean: what was seen in the first hours is all there is to go by.
+        keep = min(math.exp(-hours / self.memory_h), max(0.0, 1.0 - hours / elapsed_h))
+        self.per_h = keep * self.per_h + (1.0 - keep) * self._seen / hours
+        self._seen = 0.0
 
 
 @dataclass(slots=True)
 class CarbonPacer:
     """Moves the price of a tonne so that a budget lasts to the end of its period.
 
-    The price rises without a bound that matters while the present rate would use more than is left,
-    and falls while it would not. Where no price helps, because what is left is needed by work that
-    is placed or cannot wait, `holding` says that patient work has to wait.
+    Once an hour it projects what the period will emit: what is emitted, what placed work, services
+    and idle nodes will add, and what work that waits or is still to come will add if it is placed
+    as cleanly as work of late. The price follows the ratio of that to the budget. Where no price
+    helps in time, because what is left is about to be taken by work that is placed or cannot wait,
+    `holding` says that patient work has to wait.
     """
 
     price_per_tonne: float = 0.0
     seen_ns: int = 0
     used_g: float = 0.0
     holding: bool = False
-    _rate_g_per_h: float = 0.0
-    _last_g: float = 0.0
-    _urgent_g: float = 0.0
-    """Expected grams of work without patience that was placed since the last step."""
-    _urgent_g_per_h: float = 0.0
+    _to_come_g: float = 0.0
+    """Expected of the rest of the period, as of the last step."""
+    _arrived_ns: int = 0
+    """When work last arrived."""
+    _work: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.ARRIVALS_H))
+    """Device-hours that arrive."""
+    _work_h: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.ARRIVALS_H))
+    """The same, times how long each job runs."""
+    _placed: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.PLACES_H))
+    """Device-hours that are placed."""
+    _placed_g: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.PLACES_H))
+    _emitted_g: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.PLACES_H))
+    _foretold_g: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.PLACES_H))
+    """What should have been emitted by what was placed."""
+    _urgent_g: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.PLACES_H))
+    """Of these grams, those of work without patience."""
 
-    LEAST = 0.02
+    LEAST = 0.005
     """Of the telling price: where the price starts from when the budget first runs short."""
-    MOST = 100.0
-    """Of the telling price: a gram outweighs any rent; more changes nothing, and would take long
-    to come down again."""
+    MOST = 10.0
+    """Of the telling price: a gram outweighs any rent; more would only make promises count for
+    nothing, and would take long to come down again."""
     GAIN = 0.2
-    """How hard a shortfall of the whole remaining budget pulls, per hour: a fifth of it multiplies
-    the price by e within a day. Running work answers no sooner than that."""
+    """How hard a ratio of e pulls, per hour: a tenth too much doubles the price in 36 hours. What
+    is placed answers at once, but what tells about it is a mean over a day."""
+    MOST_PULL = 0.5
+    """Largest logarithm of that ratio that counts: near its end a projection is all or nothing."""
     STEP_NS = HOUR_NS
-    MEMORY_H = 24.0
-    """Grams per hour are averaged over about so long: a day has its own shape."""
+    ARRIVALS_H = 96.0
+    """Arrivals are averaged over about so long: long jobs are rare and weigh much."""
+    PLACES_H = 24.0
+    """Grams of placements are averaged over about so long: a day has its own shape."""
+    SILENCE_NS = 24 * HOUR_NS
+    """When nothing has come for so long, nothing more is expected."""
+    MOST_BIAS = 3.0
+    """The most that placed work is taken to emit, of what was expected of it."""
+    AHEAD_H = 12.0
+    """What urgent work needs for so long is kept for it."""
     MARGIN = 0.005
     """Part of the budget that is not planned with: half of what it may be missed by."""
 
     def observe(self, grams: float) -> None:
         """So many grams were emitted."""
         self.used_g += grams
+        self._emitted_g.add(grams)
 
-    def placed(self, grams: float) -> None:
-        """Work that could not wait was placed, and is expected to emit so much."""
-        self._urgent_g += grams
+    def arrived(self, now_ns: int, work: float, hours: float) -> None:
+        """A job came, with so many device-hours of work that take so many hours."""
+        self._arrived_ns = now_ns
+        self._work.add(work)
+        self._work_h.add(work * hours)
+
+    def placed(self, work: float, grams: float, *, urgent: bool) -> None:
+        """So many device-hours of work were placed, and are expected to emit so much."""
+        self._placed.add(work)
+        self._placed_g.add(grams)
+        if urgent:
+            self._urgent_g.add(grams)
 
     def new_period(self, now_ns: int) -> None:
         """The budget starts again; prices and rates stay as they are."""
-        self.used_g = self._last_g = 0.0
+        self.used_g = 0.0
         self.seen_ns = now_ns
 
+    def due(self, now_ns: int, start_ns: int) -> bool:
+        """Whether the price is to be looked at again."""
+        return now_ns - max(self.seen_ns, start_ns) >= self.STEP_NS
+
     def step(self, now_ns: int, start_ns: int, policy: FleetPolicy, outlook: CarbonOutlook) -> None:
-        """Adapt once an hour: the price rises when the rest of the budget will not do."""
+        """See whether patient work has to wait; once an hour, adapt the price."""
         budget = policy.carbon_budget_g
         if budget is None:
             self.holding = False
             return
-        since_ns = max(self.seen_ns, start_ns)
-        if now_ns - since_ns < self.STEP_NS:
-            return
-        hours = (now_ns - since_ns) / HOUR_NS
-        self._smooth(hours, (now_ns - start_ns) / HOUR_NS)
-        self.seen_ns = now_ns
         left_h = max(0.0, (start_ns + policy.period_ns - now_ns) / HOUR_NS)
         room_g = (1.0 - self.MARGIN) * budget - self.used_g
-        known_g = outlook.committed_g + outlook.base_g_per_h * left_h
-        need_g = max(known_g, self._rate_g_per_h * left_h)
-        short = (need_g - room_g) / max(abs(room_g), 0.01 * budget, 1.0)
-        factor = math.exp(max(-0.5, min(1.0, self.GAIN * short * hours)))
-        least = self.LEAST * outlook.telling_per_tonne
-        price = max(self.price_per_tonne, least) * factor
-        most = self.MOST * outlook.telling_per_tonne
+        known_g = self.bias * (outlook.committed_g + outlook.base_g_per_h * left_h)
+        if self.due(now_ns, start_ns):
+            hours = (now_ns - max(self.seen_ns, start_ns)) / HOUR_NS
+            self.seen_ns = now_ns
+            self._foretold_g.add(outlook.rate_g_per_h * hours)
+            for flow in self._flows:
+                flow.step(hours, (now_ns - start_ns) / HOUR_NS)
+            work = outlook.waiting + self._expected_work(now_ns, left_h)
+            self._to_come_g = known_g + self.bias * work * self._g_per_work
+            self._move_price(hours, room_g, budget, outlook.telling_per_tonne)
+        soon_g = self.bias * self._urgent_g.per_h * min(left_h, self.AHEAD_H)
+        self.holding = known_g + soon_g > room_g
+
+    @property
+    def _flows(self) -> tuple[_Flow, ...]:
+        work = (self._work, self._work_h, self._placed)
+        return (*work, self._placed_g, self._urgent_g, self._emitted_g, self._foretold_g)
+
+    @property
+    def bias(self) -> float:
+        """What placed work emits, of what was expected of it: gangs grow, and runs overrun."""
+        if self._foretold_g.per_h <= 0.0:
+            return 1.0
+        return min(self.MOST_BIAS, max(1.0, self._emitted_g.per_h / self._foretold_g.per_h))
+
+    def _move_price(self, hours: float, room_g: float, budget: float, telling: float) -> None:
+        ratio = self._to_come_g / max(room_g, 0.001 * budget, 1.0)
+        pull = max(-self.MOST_PULL, min(self.MOST_PULL, math.log(max(ratio, 1e-9))))
+        least, most = self.LEAST * telling, self.MOST * telling
+        price = max(self.price_per_tonne, least) * math.exp(self.GAIN * pull * hours)
         self.price_per_tonne = min(most, price) if price > least else 0.0
-        self.holding = known_g + self._urgent_g_per_h * left_h > room_g
 
-    def _smooth(self, hours: float, elapsed_h: float) -> None:
-        """Bring the rates up to date with what was seen since the last step."""
-        # At first a plain mean: what was seen in the first hours is all there is to go by.
-        keep = min(math.exp(-hours / self.MEMORY_H), max(0.0, 1.0 - hours / elapsed_h))
-        rate, urgent = (self.used_g - self._last_g) / hours, self._urgent_g / hours
-        self._rate_g_per_h = keep * self._rate_g_per_h + (1.0 - keep) * rate
-        self._urgent_g_per_h = keep * self._urgent_g_per_h + (1.0 - keep) * urgent
-        self._last_g, self._urgent_g = self.used_g, 0.0
+    @property
+    def _g_per_work(self) -> float:
+        """Grams of a device-hour as work was placed of late."""
+        return self._placed_g.per_h / self._placed.per_h if self._placed.per_h > 0.0 else 0.0
 
-    def expected_g(self, now_ns: int, start_ns: int, policy: FleetPolicy) -> float:
-        """What the whole period will emit at the present rate."""
-        left_h = max(0.0, (start_ns + policy.period_ns - now_ns) / HOUR_NS)
-        return self.used_g + self._rate_g_per_h * left_h
+    def _expected_work(self, now_ns: int, left_h: float) -> float:
+        """Device-hours of the period that work still to come will take."""
+        if self._work.per_h <= 0.0 or now_ns - self._arrived_ns > self.SILENCE_NS:
+            return 0.0
+        # Who comes late ends after the period: of a job, what is beyond is not this period's.
+        run_h = max(self._work_h.per_h / self._work.per_h, 1e-9)
+        inside = 1.0 - run_h / (2.0 * left_h) if run_h < left_h else left_h / (2.0 * run_h)
+        return self._work.per_h * left_h * inside
+
+    def expected_g(self) -> float:
+        """What the whole period will emit, as of the last step."""
+        return self.used_g + self._to_come_g
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ from dure.fleet.fit import never_fits
 from dure.fleet.global_settings import GlobalSettings
 from dure.fleet.global_snapshot import check, snapshot
 from dure.fleet.global_state import GlobalState
-from dure.fleet.holding import carbon_outlook, hold_back
+from dure.fleet.holding import carbon_outlook, hold_back, job_work, pace_carbon
 from dure.fleet.job_round import JobRound
 from dure.fleet.rightsizing import UseBook
 from dure.fleet.service_round import (
@@ -244,6 +244,8 @@ class GlobalMachine:
             if reason is not None:
                 del state.tracks[workload.id]
                 return [RefuseWorkload(workload.id, *reason)]
+        if state.policy.carbon_budget_g is not None:
+            state.adaptation.pacer.arrived(state.now_ns, *job_work(track))
         state.waiting.admit(track)
         return []
 
@@ -369,7 +371,7 @@ class GlobalMachine:
         self._adapt()
         instructions += state.budgets.warnings(
             state.policy,
-            state.adaptation.pacer.expected_g(event.now_ns, self._start_ns, state.policy),
+            state.adaptation.pacer.expected_g(),
         )
         called = state.waiting.call(event.now_ns, columns, state.settings.most_candidates)
         if called and len(state.sites):
@@ -403,10 +405,10 @@ class GlobalMachine:
             unplaced += job_round.unplaced
             stopped += job_round.make_room(most - _preemptions(stopped))
         stopped += reclaim(state, unplaced, most - _preemptions(stopped))
-        for each in (*instructions, *stopped):
-            if isinstance(each, PlaceWorkload) and not each.order.workload.delay_tolerant:
-                state.adaptation.pacer.placed(each.order.explanation.g_co2)
-        return instructions + stopped
+        instructions += stopped
+        if state.policy.carbon_budget_g is not None:
+            pace_carbon(state, instructions)
+        return instructions
 
     @property
     def _start_ns(self) -> int:

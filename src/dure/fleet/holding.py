@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dure.domain.fleet.instructions import GlobalInstruction
+from dure.domain.fleet.instructions import GlobalInstruction, PlaceWorkload
 from dure.fleet import terms
 from dure.fleet.adaptation import CarbonOutlook
 from dure.fleet.budgets import TeamKey
@@ -21,22 +21,82 @@ from dure.fleet.tracks import HOUR_NS, Track
 TEAM_IS_OUT = "the budget of its team is used up"
 CARBON_IS_SHORT = "what is left of the carbon budget is needed by work that cannot wait"
 
+CLOSE_REVIEWS = 2
+"""A job this many reviews from its latest start is not held back: it may miss the next one."""
+
 
 def carbon_outlook(state: GlobalState) -> CarbonOutlook:
-    """Grams that placed work will emit: jobs in all, services and idle nodes by the hour.
+    """Grams that placed work will emit, and work that waits, to the end of the period.
 
-    What services and idle nodes emit to the end of the period is set aside in the budget.
+    What services and idle nodes emit to the end of the period is set aside in the budget; what jobs
+    emit after it is not this period's.
     """
-    running = state.running
+    running, now_ns, pacer = state.running, state.now_ns, state.adaptation.pacer
     services = running.used & (running.end_ns >= FOR_EVER_NS)
     service_g = float(running.grams[services].sum())
-    _, grams = running.committed(state.now_ns, len(state.budgets.tenants))
-    passed_h = (state.now_ns - (state.start_ns or 0)) / HOUR_NS
+    _, grams = running.committed(now_ns, len(state.budgets.tenants))
+    start_ns = state.start_ns or 0
+    passed_h = (now_ns - start_ns) / HOUR_NS
     left_h = max(0.0, state.policy.period_ns / HOUR_NS - passed_h)
     base_g_per_h = service_g / state.settings.service_horizon_h
     base_g_per_h += state.budgets.idle_g / max(1.0, passed_h)
-    state.budgets.reserved_g = base_g_per_h * left_h - service_g
-    return CarbonOutlook(float(grams.sum()) - service_g, base_g_per_h, _telling_price(state))
+    placed_g = float(grams.sum())
+    jobs_g = placed_g - service_g - _beyond_g(state, start_ns + state.policy.period_ns)
+    state.budgets.reserved_g = pacer.bias * (base_g_per_h * left_h + jobs_g) - placed_g
+    if not pacer.due(now_ns, start_ns):
+        return CarbonOutlook(jobs_g, base_g_per_h)
+    return CarbonOutlook(
+        jobs_g,
+        base_g_per_h,
+        base_g_per_h + _jobs_g_per_h(state),
+        sum(_work_left(track, left_h) for track in state.tracks.values() if not track.active),
+        _telling_price(state),
+    )
+
+
+def _jobs_g_per_h(state: GlobalState) -> float:
+    """What jobs that run should be emitting."""
+    running, now_ns = state.running, state.now_ns
+    rows = np.flatnonzero(running.used & (running.start_ns <= now_ns) & (running.end_ns > now_ns))
+    rows = rows[running.end_ns[rows] < FOR_EVER_NS]
+    hours = (running.end_ns[rows] - running.start_ns[rows]) / HOUR_NS
+    return float((running.grams[rows] / hours).sum())
+
+
+def _beyond_g(state: GlobalState, end_ns: int) -> float:
+    """Grams that jobs with a place are expected to emit after the end of the period."""
+    running = state.running
+    rows = np.flatnonzero(running.used & (running.end_ns > end_ns))
+    rows = rows[running.end_ns[rows] < FOR_EVER_NS]
+    length = np.maximum(running.end_ns[rows] - running.start_ns[rows], 1)
+    part = np.clip((running.end_ns[rows] - end_ns) / length, 0.0, 1.0)
+    return float((running.grams[rows] * part).sum())
+
+
+def job_work(track: Track) -> tuple[float, float]:
+    """Device-hours and hours of what a job has left, on average over the devices it fits."""
+    fits = track.needs.fits
+    if not track.is_job or not fits.any():
+        return 0.0, 0.0
+    hours = (1.0 - track.saved_share) * track.runtime_h[fits]
+    devices = track.instances * track.needs.busy[fits]
+    return float((hours * devices).mean()), float(hours.mean())
+
+
+def pace_carbon(state: GlobalState, instructions: Sequence[GlobalInstruction]) -> None:
+    """Let the carbon price know what jobs were placed, and how cleanly."""
+    for each in instructions:
+        if isinstance(each, PlaceWorkload) and each.order.workload.work is not None:
+            workload = each.order.workload
+            work, _ = job_work(state.tracks[workload.id])
+            grams = each.order.explanation.g_co2
+            state.adaptation.pacer.placed(work, grams, urgent=not workload.delay_tolerant)
+
+
+def _work_left(track: Track, left_h: float) -> float:
+    """Device-hours of a job without a place that fit into the hours left."""
+    work, hours = job_work(track)
+    return work * min(1.0, left_h / max(hours, 1e-9))
 
 
 def _telling_price(state: GlobalState) -> float:
@@ -67,12 +127,22 @@ def hold_back(
         patient = track.is_job and track.workload.delay_tolerant
         if (money <= 0.0 or grams <= 0.0) and not track.places:
             _wait(state, track, TEAM_IS_OUT)
-        elif holding and patient:
+        elif holding and patient and _can_wait(state, track):
             _wait(state, track, CARBON_IS_SHORT)
             news += state.budgets.hold(state.policy)
         else:
             free.append(track)
     return free, news
+
+
+def _can_wait(state: GlobalState, track: Track) -> bool:
+    """Whether a job still meets its deadline when it is looked at again after a wait."""
+    deadline_ns = track.workload.sla.deadline_ns
+    if deadline_ns is None:
+        return True
+    slack_ns = deadline_ns - state.now_ns - round(job_work(track)[1] * HOUR_NS)
+    # What is too late anyway loses no promise by waiting longer.
+    return slack_ns < 0 or slack_ns > CLOSE_REVIEWS * state.settings.review_ns
 
 
 def within_teams(state: GlobalState, table: CostTable) -> CostTable:

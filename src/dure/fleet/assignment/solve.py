@@ -64,6 +64,7 @@ class Effort:
 
 
 GUESS = True
+BIGFIRST = 0.0
 COLD = Effort()
 WARM = Effort(
     looks=2,
@@ -308,6 +309,9 @@ class _Search:
             large = who[self.size[who] >= level]
             wanted = self._most_chosen(large)
             order = self._urgent(large)
+            if BIGFIRST:
+                big = self.size[order] >= BIGFIRST
+                order = np.concatenate([order[big], order[~big]])
             kernels.keep_choice(self.work, self.plan, order, wanted)
             lost = order[(self.plan.choice[order] < 0) & (wanted[order] >= 0)]
             patience = PATIENCE if level >= LARGE else PATIENCE[:-3]
