@@ -11,7 +11,7 @@ DATA_FIGURES := bench/fleet.py bench/packing.py
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test test-slow check bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -26,6 +26,9 @@ demo: $(READY) ## a GPU's policies beside time-slicing and MPS, a fleet beside i
 
 test: $(READY) ## run the fast tests
 	$(BIN)/pytest -n $(TEST_WORKERS)
+
+test-slow: $(READY) ## run the tests that take longer
+	$(BIN)/pytest -m slow
 
 check: $(READY) ## lint, format, types, import rules, purity of the deciders
 	$(BIN)/ruff check

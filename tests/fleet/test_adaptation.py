@@ -1,6 +1,7 @@
 """What is learnt on line stays bounded, fades, and obeys pins and switches."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,9 +118,47 @@ def emitted(pacer: CarbonPacer, budget_g: float, hours: int) -> float:
     """A fleet that emits less the dearer carbon is, for as long as the budget's period."""
     policy = FleetPolicy(carbon_budget_g=budget_g, period_ns=hours * HOUR_NS)
     for hour in range(1, hours + 1):
-        pacer.observe(1000.0 / (1.0 + pacer.price_per_tonne / 100.0) + 200.0)
-        pacer.step(hour * HOUR_NS, 0, policy, CarbonOutlook())
+        grams = 1000.0 / (1.0 + pacer.price_per_tonne / 100.0) + 200.0
+        pacer.arrived(hour * HOUR_NS, 1.0)
+        pacer.placed(1.0, grams, urgent=False)
+        pacer.observe(grams)
+        pacer.step(hour * HOUR_NS, 0, policy, CarbonOutlook(rate_g_per_h=grams))
     return pacer.used_g
+
+
+def after_two_days(pacer: CarbonPacer, **outlook: float) -> CarbonPacer:
+    """Half of a budget of four days is used in two, and work has been coming all the time."""
+    policy = FleetPolicy(carbon_budget_g=100_000.0, period_ns=96 * HOUR_NS)
+    for hour in range(1, 49):
+        pacer.arrived(hour * HOUR_NS, 1.0)
+        pacer.placed(1.0, 1000.0, urgent=False)
+        pacer.observe(1000.0)
+        pacer.step(hour * HOUR_NS, 0, policy, CarbonOutlook(rate_g_per_h=1000.0, **outlook))
+    return pacer
+
+
+def test_work_that_waits_raises_the_price_before_it_has_emitted_anything() -> None:
+    assert after_two_days(CarbonPacer()).price_per_tonne == 0.0
+    assert after_two_days(CarbonPacer(), waiting=50.0).price_per_tonne > 0.0
+
+
+def test_work_that_stops_coming_is_no_longer_expected() -> None:
+    pacer = after_two_days(CarbonPacer())
+    assert pacer.expected_g() == pytest.approx(96_000.0, rel=0.03)
+    policy = FleetPolicy(carbon_budget_g=100_000.0, period_ns=96 * HOUR_NS)
+    pacer.step(73 * HOUR_NS, 0, policy, CarbonOutlook())
+    assert pacer.expected_g() == pytest.approx(48_000.0, rel=0.03)
+
+
+def test_placed_work_that_emits_more_than_foretold_is_expected_to_go_on_so() -> None:
+    pacer = CarbonPacer()
+    policy = FleetPolicy(carbon_budget_g=1e9, period_ns=96 * HOUR_NS)
+    for hour in range(1, 49):
+        pacer.observe(1500.0)
+        pacer.step(hour * HOUR_NS, 0, policy, CarbonOutlook(rate_g_per_h=1000.0))
+    assert pacer.bias == pytest.approx(1.5)
+    pacer.step(49 * HOUR_NS, 0, policy, CarbonOutlook(committed_g=10_000.0, rate_g_per_h=1000.0))
+    assert pacer.expected_g() > 48 * 1500.0 + 14_000.0
 
 
 def test_a_budget_that_can_be_held_is_nearly_met_by_its_price_alone() -> None:

@@ -15,7 +15,7 @@ from dure.domain.fleet.workloads import Workload
 from dure.domain.ids import TenantId, WorkloadId
 from dure.fleet.bills import FLEET
 from dure.fleet.global_machine import GlobalMachine
-from dure.fleet.holding import CARBON_IS_SHORT, TEAM_IS_OUT
+from dure.fleet.holding import CARBON_IS_SHORT, TEAM_IS_OUT, carbon_outlook
 from tests.fleet.factories import cluster, group, job, patient
 from tests.fleet.test_global_machine import machine, of_kind, orders, submit
 
@@ -97,22 +97,54 @@ def test_grams_of_idle_nodes_use_up_the_carbon_budget_and_no_tenants() -> None:
     assert FLEET not in made.state.budgets.rows
 
 
-def test_patient_work_is_held_back_when_the_rest_of_the_budget_is_needed_by_what_cannot_wait() -> (
-    None
-):
-    policy = FleetPolicy(carbon_budget_g=60_000.0, period_ns=100 * HOUR_NS)
+def busy_with_urgent_work(policy: FleetPolicy) -> GlobalMachine:
+    """Three jobs of two hours came in each of eleven hours, none of which could wait."""
     made = machine(cluster("east", groups=(group(devices=1, nodes=40),)), policy=policy)
     made.handle(RoundDue(0))
     for hour in range(1, 12):
         now_ns = hour * HOUR_NS
         submit(made, *(job(f"now-{hour}-{n}", hours=2.0) for n in range(3)), now_ns=now_ns)
         made.handle(RoundDue(now_ns))
+    return made
+
+
+def test_patient_work_is_held_back_when_the_rest_of_the_budget_is_needed_by_what_cannot_wait() -> (
+    None
+):
+    policy = FleetPolicy(carbon_budget_g=10_000.0, period_ns=100 * HOUR_NS)
+    made = busy_with_urgent_work(policy)
     submit(made, patient("patient", due_h=60.0), job("urgent"), now_ns=12 * HOUR_NS)
     said = made.handle(RoundDue(12 * HOUR_NS))
     assert "urgent" in orders(said)
     assert "patient" not in orders(said)
     assert made.why_waiting(WorkloadId("patient")) == CARBON_IS_SHORT
     assert any("held back" in str(each) for each in of_kind(said, Warn))
+
+
+def test_patient_work_close_to_its_deadline_is_not_held_back() -> None:
+    policy = FleetPolicy(carbon_budget_g=10_000.0, period_ns=100 * HOUR_NS)
+    made = busy_with_urgent_work(policy)
+    due = patient("due", due_h=14.0, hours=1.0)
+    submit(made, due, patient("patient", due_h=60.0, hours=1.0), now_ns=12 * HOUR_NS)
+    assert set(orders(made.handle(RoundDue(12 * HOUR_NS)))) == {"due"}
+
+
+def test_work_far_ahead_of_its_end_is_not_held_back_for_what_may_come_much_later() -> None:
+    policy = FleetPolicy(carbon_budget_g=60_000.0, period_ns=100 * HOUR_NS)
+    made = busy_with_urgent_work(policy)
+    submit(made, patient("patient", due_h=60.0), now_ns=12 * HOUR_NS)
+    made.handle(RoundDue(12 * HOUR_NS))
+    assert not made.state.adaptation.pacer.holding
+    assert made.state.adaptation.pacer.price_per_tonne > 0.0
+
+
+def test_grams_after_the_end_of_the_period_are_not_this_periods() -> None:
+    policy = FleetPolicy(carbon_budget_g=1e9, period_ns=10 * HOUR_NS)
+    made = machine(cluster("east", groups=(group(devices=1, nodes=8),)), policy=policy)
+    submit(made, job("long", hours=40.0))
+    (order,) = orders(made.handle(RoundDue(0))).values()
+    expected_g = carbon_outlook(made.state).committed_g
+    assert expected_g == pytest.approx(order.explanation.g_co2 * 10.0 / 40.0, rel=0.05)
 
 
 def test_a_new_period_starts_with_full_budgets() -> None:

@@ -140,6 +140,8 @@ class CarbonOutlook:
     """By jobs that have a place, until they or the period end."""
     base_g_per_h: float = 0.0
     """By services, and by nodes that are powered and empty."""
+    placed_g: float = 0.0
+    """As committed, but until the jobs end."""
     rate_g_per_h: float = 0.0
     """What placed work and idle nodes should be emitting now."""
     waiting: float = 0.0
@@ -155,13 +157,15 @@ class _Flow:
     memory_h: float
     per_h: float = 0.0
     _seen: float = 0.0
+    _known_h: float = 0.0
 
     def add(self, amount: float) -> None:
         self._seen += amount
 
-    def step(self, hours: float, elapsed_h: float) -> None:
+    def step(self, hours: float) -> None:
         # At first a plain mean: what was seen in the first hours is all there is to go by.
-        keep = min(math.exp(-hours / self.memory_h), max(0.0, 1.0 - hours / elapsed_h))
+        self._known_h += hours
+        keep = min(math.exp(-hours / self.memory_h), 1.0 - hours / self._known_h)
         self.per_h = keep * self.per_h + (1.0 - keep) * self._seen / hours
         self._seen = 0.0
 
@@ -181,14 +185,14 @@ class CarbonPacer:
     seen_ns: int = 0
     used_g: float = 0.0
     holding: bool = False
+    grown: float = 1.0
+    """Grams that jobs with a place will emit, as they run now, of those expected when placed."""
     _to_come_g: float = 0.0
     """Expected of the rest of the period, as of the last step."""
     _arrived_ns: int = 0
     """When work last arrived."""
     _work: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.ARRIVALS_H))
     """Device-hours that arrive."""
-    _work_h: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.ARRIVALS_H))
-    """The same, times how long each job runs."""
     _placed: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.PLACES_H))
     """Device-hours that are placed."""
     _placed_g: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.PLACES_H))
@@ -198,16 +202,18 @@ class CarbonPacer:
     _urgent_g: _Flow = field(default_factory=lambda: _Flow(CarbonPacer.PLACES_H))
     """Of these grams, those of work without patience."""
 
-    LEAST = 0.005
+    LEAST = 0.02
     """Of the telling price: where the price starts from when the budget first runs short."""
-    MOST = 10.0
-    """Of the telling price: a gram outweighs any rent; more would only make promises count for
-    nothing, and would take long to come down again."""
+    MOST = 3.0
+    """Of the telling price: a gram outweighs most rents; more moves little work to cleaner places,
+    makes promises count for nothing, and takes long to come down again."""
     GAIN = 0.2
-    """How hard a ratio of e pulls, per hour: a tenth too much doubles the price in 36 hours. What
+    """How hard twice too much pulls, per hour: a tenth too much doubles the price in 35 hours. What
     is placed answers at once, but what tells about it is a mean over a day."""
-    MOST_PULL = 0.5
-    """Largest logarithm of that ratio that counts: near its end a projection is all or nothing."""
+    MOST_PULL = 3.0
+    """Largest share of too much that counts: near its end a projection is all or nothing."""
+    MOST_SLACK = 0.5
+    """Largest share of too little that counts."""
     STEP_NS = HOUR_NS
     ARRIVALS_H = 96.0
     """Arrivals are averaged over about so long: long jobs are rare and weigh much."""
@@ -217,6 +223,8 @@ class CarbonPacer:
     """When nothing has come for so long, nothing more is expected."""
     MOST_BIAS = 3.0
     """The most that placed work is taken to emit, of what was expected of it."""
+    REPORT_H = 1.0
+    """Grams are reported by the hour: so much of what was emitted may not be known yet."""
     AHEAD_H = 12.0
     """What urgent work needs for so long is kept for it."""
     MARGIN = 0.005
@@ -227,11 +235,10 @@ class CarbonPacer:
         self.used_g += grams
         self._emitted_g.add(grams)
 
-    def arrived(self, now_ns: int, work: float, hours: float) -> None:
-        """A job came, with so many device-hours of work that take so many hours."""
+    def arrived(self, now_ns: int, work: float) -> None:
+        """A job came, with so many device-hours of work."""
         self._arrived_ns = now_ns
         self._work.add(work)
-        self._work_h.add(work * hours)
 
     def placed(self, work: float, grams: float, *, urgent: bool) -> None:
         """So many device-hours of work were placed, and are expected to emit so much."""
@@ -258,22 +265,39 @@ class CarbonPacer:
         left_h = max(0.0, (start_ns + policy.period_ns - now_ns) / HOUR_NS)
         room_g = (1.0 - self.MARGIN) * budget - self.used_g
         known_g = self.bias * (outlook.committed_g + outlook.base_g_per_h * left_h)
+        known_g += self.unreported_g
         if self.due(now_ns, start_ns):
             hours = (now_ns - max(self.seen_ns, start_ns)) / HOUR_NS
             self.seen_ns = now_ns
             self._foretold_g.add(outlook.rate_g_per_h * hours)
             for flow in self._flows:
-                flow.step(hours, (now_ns - start_ns) / HOUR_NS)
-            work = outlook.waiting + self._expected_work(now_ns, left_h)
-            self._to_come_g = known_g + self.bias * work * self._g_per_work
+                flow.step(hours)
+            submissions_ns = policy.period_ns
+            if policy.submissions_ns is not None:
+                submissions_ns = min(submissions_ns, policy.submissions_ns)
+            more_h = max(0.0, (start_ns + submissions_ns - now_ns) / HOUR_NS)
+            new_g = outlook.waiting * self._g_per_work
+            new_g += self._arrivals_g(now_ns, left_h, more_h, outlook.placed_g)
+            self._to_come_g = known_g + self.bias * new_g
             self._move_price(hours, room_g, budget, outlook.telling_per_tonne)
         soon_g = self.bias * self._urgent_g.per_h * min(left_h, self.AHEAD_H)
         self.holding = known_g + soon_g > room_g
 
     @property
     def _flows(self) -> tuple[_Flow, ...]:
-        work = (self._work, self._work_h, self._placed)
-        return (*work, self._placed_g, self._urgent_g, self._emitted_g, self._foretold_g)
+        return (
+            self._work,
+            self._placed,
+            self._placed_g,
+            self._urgent_g,
+            self._emitted_g,
+            self._foretold_g,
+        )
+
+    @property
+    def unreported_g(self) -> float:
+        """Grams that may have been emitted since the last report."""
+        return self._emitted_g.per_h * self.REPORT_H
 
     @property
     def bias(self) -> float:
@@ -284,7 +308,7 @@ class CarbonPacer:
 
     def _move_price(self, hours: float, room_g: float, budget: float, telling: float) -> None:
         ratio = self._to_come_g / max(room_g, 0.001 * budget, 1.0)
-        pull = max(-self.MOST_PULL, min(self.MOST_PULL, math.log(max(ratio, 1e-9))))
+        pull = max(-self.MOST_SLACK, min(self.MOST_PULL, ratio - 1.0))
         least, most = self.LEAST * telling, self.MOST * telling
         price = max(self.price_per_tonne, least) * math.exp(self.GAIN * pull * hours)
         self.price_per_tonne = min(most, price) if price > least else 0.0
@@ -294,14 +318,16 @@ class CarbonPacer:
         """Grams of a device-hour as work was placed of late."""
         return self._placed_g.per_h / self._placed.per_h if self._placed.per_h > 0.0 else 0.0
 
-    def _expected_work(self, now_ns: int, left_h: float) -> float:
-        """Device-hours of the period that work still to come will take."""
-        if self._work.per_h <= 0.0 or now_ns - self._arrived_ns > self.SILENCE_NS:
+    def _arrivals_g(self, now_ns: int, left_h: float, more_h: float, placed_g: float) -> float:
+        """Grams of the period that work still to come, for some hours more, will emit."""
+        flow_g_per_h = self._work.per_h * self._g_per_work
+        if flow_g_per_h <= 0.0 or more_h <= 0.0 or now_ns - self._arrived_ns > self.SILENCE_NS:
             return 0.0
-        # Who comes late ends after the period: of a job, what is beyond is not this period's.
-        run_h = max(self._work_h.per_h / self._work.per_h, 1e-9)
-        inside = 1.0 - run_h / (2.0 * left_h) if run_h < left_h else left_h / (2.0 * run_h)
-        return self._work.per_h * left_h * inside
+        # Of who comes late a part lies beyond the period. In a steady flow as much is under way at
+        # its end as now, and it thins out as fast as it comes in.
+        under_way_h = max(placed_g / flow_g_per_h, 1e-3)
+        last, first = math.exp((more_h - left_h) / under_way_h), math.exp(-left_h / under_way_h)
+        return flow_g_per_h * max(0.0, more_h - under_way_h * (last - first))
 
     def expected_g(self) -> float:
         """What the whole period will emit, as of the last step."""

@@ -33,7 +33,6 @@ from dure.domain.fleet.events import (
 )
 from dure.domain.fleet.instructions import (
     GlobalInstruction,
-    PlaceWorkload,
     PreemptWorkload,
     PublishPrices,
     RefuseWorkload,
@@ -245,7 +244,7 @@ class GlobalMachine:
                 del state.tracks[workload.id]
                 return [RefuseWorkload(workload.id, *reason)]
         if state.policy.carbon_budget_g is not None:
-            state.adaptation.pacer.arrived(state.now_ns, *job_work(track))
+            state.adaptation.pacer.arrived(state.now_ns, job_work(track)[0])
         state.waiting.admit(track)
         return []
 

@@ -21,6 +21,8 @@ from dure.fleet.tracks import HOUR_NS, Track
 TEAM_IS_OUT = "the budget of its team is used up"
 CARBON_IS_SHORT = "what is left of the carbon budget is needed by work that cannot wait"
 
+UNSURE = 0.05
+"""Part of what placed jobs will emit that is set aside for errors: gangs that are still to grow."""
 CLOSE_REVIEWS = 2
 """A job this many reviews from its latest start is not held back: it may miss the next one."""
 
@@ -40,27 +42,52 @@ def carbon_outlook(state: GlobalState) -> CarbonOutlook:
     left_h = max(0.0, state.policy.period_ns / HOUR_NS - passed_h)
     base_g_per_h = service_g / state.settings.service_horizon_h
     base_g_per_h += state.budgets.idle_g / max(1.0, passed_h)
-    placed_g = float(grams.sum())
-    jobs_g = placed_g - service_g - _beyond_g(state, start_ns + state.policy.period_ns)
-    state.budgets.reserved_g = pacer.bias * (base_g_per_h * left_h + jobs_g) - placed_g
-    if not pacer.due(now_ns, start_ns):
+    due = pacer.due(now_ns, start_ns)
+    planned_g = float(grams.sum()) - service_g
+    running_g, rate_g_per_h = 0.0, base_g_per_h
+    if due:
+        running_g, jobs_g_per_h = _as_they_run(state)
+        rate_g_per_h += jobs_g_per_h
+        pacer.grown = running_g / planned_g if planned_g > 0.0 else 1.0
+    jobs_g = pacer.grown * (planned_g - _beyond_g(state, start_ns + state.policy.period_ns))
+    to_come_g = pacer.bias * (base_g_per_h * left_h + (1.0 + UNSURE) * jobs_g)
+    state.budgets.reserved_g = to_come_g + pacer.unreported_g - planned_g - service_g
+    if not due:
         return CarbonOutlook(jobs_g, base_g_per_h)
     return CarbonOutlook(
         jobs_g,
         base_g_per_h,
-        base_g_per_h + _jobs_g_per_h(state),
+        running_g,
+        rate_g_per_h,
         sum(_work_left(track, left_h) for track in state.tracks.values() if not track.active),
         _telling_price(state),
     )
 
 
-def _jobs_g_per_h(state: GlobalState) -> float:
-    """What jobs that run should be emitting."""
+def _as_they_run(state: GlobalState) -> tuple[float, float]:
+    """Grams that jobs with a place will still emit, and emit per hour, with the workers they have.
+
+    An elastic gang that has grown ends sooner, and emits more than was expected of it: it is less
+    efficient, and what it has done says little about what is left.
+    """
     running, now_ns = state.running, state.now_ns
-    rows = np.flatnonzero(running.used & (running.start_ns <= now_ns) & (running.end_ns > now_ns))
-    rows = rows[running.end_ns[rows] < FOR_EVER_NS]
-    hours = (running.end_ns[rows] - running.start_ns[rows]) / HOUR_NS
-    return float((running.grams[rows] / hours).sum())
+    total_g = rate_g_per_h = 0.0
+    for row in np.flatnonzero(running.used & (running.end_ns < FOR_EVER_NS)).tolist():
+        owner = running.owner[row]
+        if owner is None:
+            continue
+        track = state.tracks[owner]
+        place = next((each for each in track.places.values() if each.row == row), None)
+        if place is None:
+            continue
+        whole_h = float(track.runtime_h[state.sites.columns.kind[place.site]])
+        run_h = max((1.0 - place.start_share) * whole_h, 1e-3)
+        workers = (place.instances + place.extra) / place.instances
+        g_per_h = float(running.grams[row]) / run_h * workers
+        begin_ns = max(now_ns, int(running.start_ns[row]))
+        total_g += g_per_h * max(0.0, (int(running.end_ns[row]) - begin_ns) / HOUR_NS)
+        rate_g_per_h += g_per_h if begin_ns == now_ns else 0.0
+    return total_g, rate_g_per_h
 
 
 def _beyond_g(state: GlobalState, end_ns: int) -> float:

@@ -79,7 +79,18 @@ def test_a_budget_that_can_be_held_is_held_and_all_work_is_done(share: float) ->
 def test_a_budget_is_not_hoarded() -> None:
     free, _ = outcome(None)
     held, _ = outcome(0.85)
-    assert held.kg_co2 >= 0.6 * 0.85 * free.kg_co2
+    assert held.kg_co2 >= 0.65 * 0.85 * free.kg_co2
+
+
+def test_who_says_when_work_stops_coming_uses_more_of_a_budget_at_less_cost() -> None:
+    free, _ = outcome(None)
+    blind, _ = outcome(0.85)
+    told = made(0.85 * free.kg_co2 * 1000.0)
+    policy = replace(told.policy, submissions_ns=round((DAYS - 1.5) * 24) * HOUR_NS)
+    _, informed = run_world(replace(told, policy=policy), "dure")
+    assert blind.kg_co2 < informed.kg_co2 <= HOLD * 0.85 * free.kg_co2
+    assert informed.money.total < blind.money.total
+    assert informed.jobs.on_time_share >= blind.jobs.on_time_share
 
 
 def test_a_budget_that_cannot_be_held_holds_work_back_and_says_so() -> None:

@@ -77,6 +77,9 @@ class FleetPolicy:
     """For the whole fleet and period; None: the shadow price alone."""
     period_ns: int = 744 * HOUR_NS
     """Of budgets."""
+    submissions_ns: int | None = None
+    """How long from the start of a period new work is expected to come; None: all of it. What
+    paces a budget looks no further ahead for work that is not known yet."""
     most_moves: int = 20
     """Migrations in flight and per round."""
     most_preemptions: int = 50

@@ -21,6 +21,7 @@ _WORTH = 1e-9
 """Part of the cost of a move that it must save, so that rounding moves nobody."""
 _NEVER = np.inf
 _TINY = 1e-300
+_SITE, _TENANT = 1, 2
 _LEAST_SUPPLY = 0.02
 """Part of a limit that excess is measured in at least, where little is left."""
 
@@ -596,27 +597,29 @@ def shift(work: Work, view: View, plan: Plan, order: Integers) -> float:
 
 
 @compiled
-def _lack(work: Work, plan: Plan, job: int, option: int) -> bool:
-    """Note what a job lacks at an option, in rows of its own; whether it lacks anything."""
+def _lack(work: Work, plan: Plan, job: int, option: int) -> int:
+    """Note what a job lacks at an option: 0 nothing, 1 room at the site, 2 only its tenant's."""
     slots, tenants, tenancy = work.sizes
     dimensions = work.usage.shape[2]
     usage, left, lack = work.usage, plan.left, plan.lack
     site, slot = option // slots, option % slots
     profile = work.profile[site]
     end = min(slots, slot + work.span[job])
-    lacking = False
+    short_of = 0
     for busy in range(slot, end):
         for dimension in range(dimensions):
             row = (site * slots + busy) * dimensions + dimension
             short = max(0.0, usage[job, profile, dimension] - left[row])
             lack[busy * dimensions + dimension] = short
-            lacking = lacking or short > 0.0
-    if tenancy:
+            if short > 0.0:
+                short_of = _SITE
+    if tenancy and short_of == 0:
         tenant = work.tenant[job]
         shares = work.profile.size * slots * dimensions
         money = shares + tenants * slots
         carbon = money + tenants + 1
         base = slots * dimensions
+        lacking = False
         for busy in range(slot, end):
             short = max(0.0, work.share[job, profile] - left[shares + tenant * slots + busy])
             lack[base + busy] = short
@@ -627,8 +630,9 @@ def _lack(work: Work, plan: Plan, job: int, option: int) -> bool:
         lack[base + slots + 1] = max(
             0.0, grams - min(left[carbon + tenant], left[carbon + tenants])
         )
-        lacking = lacking or lack[base + slots] > 0.0 or lack[base + slots + 1] > 0.0
-    return lacking
+        if lacking or lack[base + slots] > 0.0 or lack[base + slots + 1] > 0.0:
+            short_of = _TENANT
+    return short_of
 
 
 @compiled
@@ -641,8 +645,15 @@ def _pick_at_site(work: Work, plan: Plan, job: int, option: int, budget: float) 
     site, slot = option // slots, option % slots
     profile = work.profile[site]
     end = min(slots, slot + spans[job])
+    needed = 0.0
+    for busy in range(slot, end):
+        for dimension in range(dimensions):
+            short = lack[busy * dimensions + dimension]
+            if short > 0.0:
+                needed += short / usage[job, profile, dimension]
     best = -1
-    best_score = _NEVER
+    # Nobody gives it for less than the best: dearer than the budget is no use.
+    best_score = budget / needed
     victim = plan.head[site]
     while victim >= 0:
         if escape[victim] < budget:
@@ -675,8 +686,16 @@ def _pick_of_tenant(work: Work, plan: Plan, job: int, option: int, budget: float
     site, slot = option // slots, option % slots
     end = min(slots, slot + spans[job])
     money, carbon = lack[base + slots], lack[base + slots + 1]
+    needed = 0.0
+    for busy in range(slot, end):
+        if lack[base + busy] > 0.0:
+            needed += lack[base + busy] / shares[job, profiles[site]]
+    if money > 0.0:
+        needed += money / spend[job, site, min(slot, money_last)]
+    if carbon > 0.0:
+        needed += carbon / grams[job, site, min(slot, grams_last)]
     best = -1
-    best_score = _NEVER
+    best_score = budget / needed
     victim = plan.tenant_head[work.tenant[job]]
     while victim >= 0:
         if escape[victim] < budget:
@@ -712,11 +731,15 @@ def _try_room(work: Work, view: View, plan: Plan, job: int, option: int) -> floa
     count = 0
     budget = gain
     victims, places = plan.victims, plan.places
-    while _lack(work, plan, job, option):
+    while True:
+        short_of = _lack(work, plan, job, option)
+        if short_of == 0:
+            break
         victim = -1
         if count < victims.size:
-            victim = _pick_at_site(work, plan, job, option, budget)
-            if victim < 0 and work.sizes[2]:
+            if short_of == _SITE:
+                victim = _pick_at_site(work, plan, job, option, budget)
+            else:
                 victim = _pick_of_tenant(work, plan, job, option, budget)
         if victim < 0:
             _undo(work, plan, job, old, count)
@@ -819,25 +842,3 @@ def runners_up(work: Work, table: Table, choice: Integers) -> tuple[Integers, Fl
                     plain[job] = table.cost[job, place]
                 break
     return option, at_prices, plain
-
-
-
-@compiled
-def guess_escapes(work: Work, view: View, full: View, table: Table, plan: Plan) -> None:
-    for job in range(plan.choice.size):
-        option = plan.choice[job]
-        if option < 0:
-            continue
-        now = priced(work, view, job, option)
-        now_full = priced(work, full, job, option)
-        other = -1
-        other_full = work.skip[job]
-        for place in range(table.option.shape[1]):
-            if table.option[job, place] != option:
-                if table.option[job, place] >= 0 and table.priced[job, place] < other_full:
-                    other = table.option[job, place]
-                    other_full = table.priced[job, place]
-                break
-        plan.escape[job] = max(
-            value_of(work, view, job, other) - now, other_full - now_full
-        )

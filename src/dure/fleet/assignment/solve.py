@@ -63,7 +63,8 @@ class Effort:
     """Stop when the plan is known to be this near the best."""
 
 
-GUESS = True
+ALL = False
+CUT = 1.0
 BIGFIRST = 0.0
 COLD = Effort()
 WARM = Effort(
@@ -232,7 +233,8 @@ class _Search:
         effort = self.effort
         length = effort.first_step
         for look in range(effort.looks - 1):
-            self._walk(self.everybody, min(effort.steps, effort.first_steps + 2 * look), length)
+            steps = min(effort.steps, effort.first_steps + 2 * look)
+            self._walk(self.everybody, steps, length, effort.shrink ** (1.0 / steps))
             self.note()
             length *= effort.shrink
 
@@ -341,9 +343,6 @@ class _Search:
                 break
             before = self.primal
             kernels.spread(work, view, part * self.best)
-            if GUESS and movers is order:
-                kernels.guess_escapes(work, view, self.view, self.table, self.plan)
-                movers = self._worst()
             kernels.shift(work, view, self.plan, movers)
             worst = self._worst()
             kernels.make_room(work, view, self.table, self.plan, worst, effort.tries)
@@ -356,7 +355,7 @@ class _Search:
                 break
             if part == 0.0 and before - self.primal <= _WORTH_A_PASS * self.primal:
                 break
-            movers = worst
+            movers = order if ALL else worst
         self.plan, self.primal = best, best_cost
 
     def _urgent(self, who: Integers) -> Integers:
@@ -375,7 +374,9 @@ class _Search:
         regret = self._regret()
         order = np.argsort(-regret, kind="stable")
         wanting = regret > _WORTH_A_TRY * np.minimum(self.table.priced[:, 0], self.work.skip)
-        return order[wanting[order]]
+        order = order[wanting[order]]
+        total = np.cumsum(regret[order])
+        return order[total <= CUT * total[-1]] if len(order) else order
 
     def _cost(self) -> float:
         return float(kernels.total(self.work, self.plan.choice))

@@ -170,6 +170,8 @@ class _Reader:
             changes[kind.value] = _class_policy(before.of(kind), part.all_classes, own)
         if part.carbon_budget_kg is not None:
             changes["carbon_budget_g"] = part.carbon_budget_kg * _G_PER_KG
+        if part.submissions is not None:
+            changes["submissions_ns"] = part.submissions
         congestion = replace(before.congestion, **_given(part.congestion))
         return replace(before, congestion=congestion, **changes)
 

@@ -249,6 +249,7 @@ class PolicyPart(Document):
     adapt_locality: bool | None = None
     forecast: bool | None = None
     carbon_budget_kg: AtLeastZero | None = None
+    submissions: LongerThanZero | None = None
     most_moves: WholeFromZero | None = None
     most_preemptions: WholeFromZero | None = None
     dry_run: bool | None = None
