@@ -49,6 +49,9 @@ def fleet(
     ] = None,
     loads: Annotated[str, typer.Option(help="Mean loads, as '0.6,0.8'.")] = "0.6,0.8,0.95",
     seeds: Annotated[str, typer.Option(help="Draws of rules and services, as '1-5'.")] = "1-5",
+    side_seeds: Annotated[
+        int, typer.Option(help="Seeds of sweeps, references and trailing heuristics.", min=1)
+    ] = 5,
     sweeps: Annotated[
         bool, typer.Option(help="Penalty rates, carbon budgets and ablation too.")
     ] = True,
@@ -63,7 +66,7 @@ def fleet(
     """The month: Dure beside baselines and the offline bound."""
     from dure.sim.fleet.benches.month import MonthPlan, bench_month
 
-    plan = MonthPlan(_shares(loads, "--loads"), numbers(seeds, "--seeds"), sweeps)
+    plan = MonthPlan(_shares(loads, "--loads"), numbers(seeds, "--seeds"), side_seeds, sweeps)
     run_bench(
         lambda tell: bench_month(data, plan, keep, workers=workers, tell=tell),
         as_json=as_json,

@@ -566,25 +566,48 @@ def _cheapest(work: Work, view: View, left: Floats, job: int, bar: float, but: i
 
 
 @compiled
-def _elsewhere(work: Work, view: View, plan: Plan, job: int) -> int:
+def _next(
+    work: Work, view: View, table: Table, left: Floats, job: int, but: int
+) -> int:
+    """The cheapest option with room, of those kept if one of them has any; -1: none."""
+    kept = table.option[job]
+    bar = work.skip[job]
+    chosen = -1
+    for place in range(kept.size):
+        option = kept[place]
+        if option < 0:
+            break
+        if option == but or table.cost[job, place] >= bar or not fits(work, left, job, option):
+            continue
+        value = priced(work, view, job, option)
+        if value < bar:
+            bar = value
+            chosen = option
+    if chosen < 0:
+        chosen = _cheapest(work, view, left, job, bar, but)
+    return chosen
+
+
+@compiled
+def _elsewhere(work: Work, view: View, table: Table, plan: Plan, job: int) -> int:
     """The cheapest other option with room for a job, or -1; and note what it would cost more."""
     option = plan.choice[job]
     if option < 0:
-        return _cheapest(work, view, plan.left, job, work.skip[job], -1)
+        return _next(work, view, table, plan.left, job, -1)
     take(work, plan.left, job, option, -1.0)
-    other = _cheapest(work, view, plan.left, job, work.skip[job], option)
+    other = _next(work, view, table, plan.left, job, option)
     take(work, plan.left, job, option, 1.0)
     plan.escape[job] = value_of(work, view, job, other) - priced(work, view, job, option)
     return other
 
 
 @compiled
-def shift(work: Work, view: View, plan: Plan, order: Integers) -> float:
+def shift(work: Work, view: View, table: Table, plan: Plan, order: Integers) -> float:
     """Move each job to the cheapest option with room, where that saves; the saving."""
     saved = 0.0
     for job in order:
         option = plan.choice[job]
-        other = _elsewhere(work, view, plan, job)
+        other = _elsewhere(work, view, table, plan, job)
         gain = value_of(work, view, job, option) - value_of(work, view, job, other)
         if other != option and gain > _WORTH * work.skip[job]:
             if option >= 0:
@@ -722,7 +745,7 @@ def _pick_of_tenant(work: Work, plan: Plan, job: int, option: int, budget: float
 
 
 @compiled
-def _try_room(work: Work, view: View, plan: Plan, job: int, option: int) -> float:
+def _try_room(work: Work, view: View, table: Table, plan: Plan, job: int, option: int) -> float:
     """Place a job where there is no room by moving others away, where that saves; the saving."""
     old = plan.choice[job]
     gain: float = value_of(work, view, job, old) - priced(work, view, job, option)
@@ -753,7 +776,7 @@ def _try_room(work: Work, view: View, plan: Plan, job: int, option: int) -> floa
     saved = gain
     for index in range(count):
         victim = victims[index]
-        other = _cheapest(work, view, plan.left, victim, work.skip[victim], -1)
+        other = _next(work, view, table, plan.left, victim, -1)
         dearer = value_of(work, view, victim, other) - priced(work, view, victim, places[index])
         plan.escape[victim] = dearer
         saved -= dearer
@@ -762,9 +785,9 @@ def _try_room(work: Work, view: View, plan: Plan, job: int, option: int) -> floa
     if saved <= _WORTH * gain:
         _undo(work, plan, job, old, count)
         return 0.0
-    _elsewhere(work, view, plan, job)
+    _elsewhere(work, view, table, plan, job)
     for index in range(count):
-        _elsewhere(work, view, plan, victims[index])
+        _elsewhere(work, view, table, plan, victims[index])
     return saved
 
 
@@ -797,7 +820,7 @@ def make_room(
             now = value_of(work, view, job, plan.choice[job])
             if priced(work, view, job, option) < now * (1.0 - _WORTH):
                 tried += 1
-                got = _try_room(work, view, plan, job, option)
+                got = _try_room(work, view, table, plan, job, option)
                 saved += got
                 if got > 0.0:
                     break

@@ -247,8 +247,12 @@ class _Search:
         self.plan = self._empty_plan()
         self.path.prices[:] = self.best
         self.path.average[:] = 0.0
-        self._dive(self.everybody if earlier is None else self._stay(earlier))
         self._look_at_best()
+        seen = [array.copy() for array in self.table]
+        self._dive(self.everybody if earlier is None else self._stay(earlier))
+        for array, before in zip(self.table, seen, strict=True):
+            array[:] = before
+        kernels.spread(self.work, self.view, self.best)
         order = self._urgent(self.everybody)
         self._fill(order)
         if earlier is not None:
@@ -276,14 +280,12 @@ class _Search:
     def _look_again(self, who: Integers) -> None:
         kernels.spread(self.work, self.view, self.path.prices)
         kernels.scan(self.work, self.view, self.table, who)
-        self.looked[:] = np.nan
 
     def _stay(self, earlier: Integers) -> Integers:
         """Leave large jobs where they were, if that is about their cheapest option; who is left.
 
         Prices for the rest follow from where the large ones are.
         """
-        self._look_at_best()
         first = np.minimum(self.table.priced[:, 0], self.work.skip)
         now = kernels.priced_choice(self.work, self.view, earlier)
         near = now - first <= self.effort.content * first
@@ -343,7 +345,7 @@ class _Search:
                 break
             before = self.primal
             kernels.spread(work, view, part * self.best)
-            kernels.shift(work, view, self.plan, movers)
+            kernels.shift(work, view, self.table, self.plan, movers)
             worst = self._worst()
             kernels.make_room(work, view, self.table, self.plan, worst, effort.tries)
             if part > 0.0:

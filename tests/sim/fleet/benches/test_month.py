@@ -66,6 +66,14 @@ def test_sweeps_name_every_feature_and_penalty(made: dict[str, MonthFigures]) ->
     assert any("One feature off" in title for title in titles)
 
 
+def test_trailing_heuristics_can_be_run_on_fewer_seeds(made: dict[str, MonthFigures]) -> None:
+    plan = MonthPlan(loads=(0.8,), seeds=(1, 2, 3), side_seeds=1, sweeps=False)
+    report = bench_month(None, plan, None, workers=1)
+    names = [row[0] for row in report.grids[0].rows]
+    assert "cheapest-first" in names
+    assert "first-fit (seed 1)" in names
+
+
 def test_a_kept_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = MonthRun(MonthCase(0.8, 1), "dure")
     monkeypatch.setattr(month_runs, "_run", lambda run, data: figures(7.0))
