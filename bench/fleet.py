@@ -1,4 +1,4 @@
-"""Writes docs/results/fleet.md: a month of jobs and services, Dure beside baselines and the offline bound.
+"""Writes docs/results/fleet.md: a month under Dure, its baselines and the offline bound.
 
 Further options are those of `dure bench fleet`.
 """

@@ -95,51 +95,53 @@ class Plan(NamedTuple):
 
 
 @compiled
-def mask(work: Work, largest: Floats) -> None:  # noqa: PLR0912, one loop over all options
-    """Take out options that a job can never have: too large for a site, a cap or a budget."""
-    jobs, sites = work.skip.size, work.profile.size
-    slots, tenants, tenancy = work.sizes
-    dimensions = work.usage.shape[2]
-    shares = sites * slots * dimensions
+def _tenant_floors(work: Work) -> Floats:
+    """[K, 3]: least share cap of any slot, and the smaller of own and common money and grams."""
+    slots, tenants, _ = work.sizes
+    shares = work.profile.size * slots * work.usage.shape[2]
     money = shares + tenants * slots
     carbon = money + tenants + 1
-    longest = 1
-    for job in range(jobs):
-        longest = max(longest, work.span[job])
-    floor = np.empty((longest, sites * slots, dimensions))
-    for span in range(1, longest + 1):
-        for option in range(sites * slots):
-            end = min(slots, option % slots + span)
-            for dimension in range(dimensions):
-                least = _NEVER
-                for slot in range(option % slots, end):
-                    row = (option // slots * slots + slot) * dimensions + dimension
-                    least = min(least, work.limit[row])
-                floor[span - 1, option, dimension] = least * (1.0 + ROOM)
-    for job in range(jobs):
-        span = work.span[job]
-        for site in range(sites):
-            usage = work.usage[job, work.profile[site]]
-            fits = usage[0] <= largest[site]
+    floors = np.empty((tenants, 3))
+    for tenant in range(tenants):
+        floors[tenant, 0] = _NEVER
+        for slot in range(slots):
+            floors[tenant, 0] = min(floors[tenant, 0], work.limit[shares + tenant * slots + slot])
+        floors[tenant, 1] = min(work.limit[money + tenant], work.limit[money + tenants])
+        floors[tenant, 2] = min(work.limit[carbon + tenant], work.limit[carbon + tenants])
+    return floors
+
+
+@compiled
+def mask(work: Work, largest: Floats) -> None:
+    """Take out options that a job can never have: too large for a site, a cap or a budget."""
+    slots, _, tenancy = work.sizes
+    usage, spend, grams, cost = work.usage, work.spend, work.grams, work.cost
+    dimensions = usage.shape[2]
+    room = work.limit * (1.0 + ROOM)
+    floors = _tenant_floors(work)
+    for job in range(work.skip.size):
+        tenant = work.tenant[job]
+        for site in range(work.profile.size):
+            profile = work.profile[site]
+            if usage[job, profile, 0] > largest[site]:
+                cost[job, site * slots : (site + 1) * slots] = _NEVER
+                continue
+            # Most jobs fit in every slot: nothing more to look at.
+            free = True
             for slot in range(slots):
-                option = site * slots + slot
-                possible = fits
                 for dimension in range(dimensions):
-                    if usage[dimension] > floor[span - 1, option, dimension]:
-                        possible = False
-                if possible and tenancy:
-                    tenant = work.tenant[job]
-                    spend = work.spend[job, site, slot if work.spend.shape[2] > 1 else 0]
-                    grams = work.grams[job, site, slot if work.grams.shape[2] > 1 else 0]
-                    share = work.share[job, work.profile[site]]
-                    possible = spend <= min(
-                        work.limit[money + tenant], work.limit[money + tenants]
-                    ) and grams <= min(work.limit[carbon + tenant], work.limit[carbon + tenants])
-                    for busy in range(slot, min(slots, slot + span)):
-                        if share > work.limit[shares + tenant * slots + busy]:
-                            possible = False
-                if not possible:
-                    work.cost[job, option] = _NEVER
+                    row = (site * slots + slot) * dimensions + dimension
+                    free = free and usage[job, profile, dimension] <= room[row]
+            if tenancy:
+                free = free and work.share[job, profile] <= floors[tenant, 0]
+                for slot in range(spend.shape[2]):
+                    free = free and spend[job, site, slot] <= floors[tenant, 1]
+                for slot in range(grams.shape[2]):
+                    free = free and grams[job, site, slot] <= floors[tenant, 2]
+            if not free:
+                for option in range(site * slots, (site + 1) * slots):
+                    if not fits(work, room, job, option):
+                        cost[job, option] = _NEVER
 
 
 @compiled
@@ -566,9 +568,7 @@ def _cheapest(work: Work, view: View, left: Floats, job: int, bar: float, but: i
 
 
 @compiled
-def _next(
-    work: Work, view: View, table: Table, left: Floats, job: int, but: int
-) -> int:
+def _next(work: Work, view: View, table: Table, left: Floats, job: int, but: int) -> int:
     """The cheapest option with room, of those kept if one of them has any; -1: none."""
     kept = table.option[job]
     bar = work.skip[job]

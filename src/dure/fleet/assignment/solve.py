@@ -6,6 +6,7 @@ is then made at the prices, large jobs first, and improved by moving jobs, also 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -407,4 +408,5 @@ class _Search:
 
 
 def _copy(plan: kernels.Plan) -> kernels.Plan:
-    return kernels.Plan(*(array.copy() for array in plan))
+    arrays: list[Any] = [array.copy() for array in plan]
+    return kernels.Plan(*arrays)
