@@ -21,7 +21,6 @@ _WORTH = 1e-9
 """Part of the cost of a move that it must save, so that rounding moves nobody."""
 _NEVER = np.inf
 _TINY = 1e-300
-_SITE, _TENANT = 1, 2
 _LEAST_SUPPLY = 0.02
 """Part of a limit that excess is measured in at least, where little is left."""
 
@@ -95,53 +94,51 @@ class Plan(NamedTuple):
 
 
 @compiled
-def _tenant_floors(work: Work) -> Floats:
-    """[K, 3]: least share cap of any slot, and the smaller of own and common money and grams."""
-    slots, tenants, _ = work.sizes
-    shares = work.profile.size * slots * work.usage.shape[2]
+def mask(work: Work, largest: Floats) -> None:  # noqa: PLR0912, one loop over all options
+    """Take out options that a job can never have: too large for a site, a cap or a budget."""
+    jobs, sites = work.skip.size, work.profile.size
+    slots, tenants, tenancy = work.sizes
+    dimensions = work.usage.shape[2]
+    shares = sites * slots * dimensions
     money = shares + tenants * slots
     carbon = money + tenants + 1
-    floors = np.empty((tenants, 3))
-    for tenant in range(tenants):
-        floors[tenant, 0] = _NEVER
-        for slot in range(slots):
-            floors[tenant, 0] = min(floors[tenant, 0], work.limit[shares + tenant * slots + slot])
-        floors[tenant, 1] = min(work.limit[money + tenant], work.limit[money + tenants])
-        floors[tenant, 2] = min(work.limit[carbon + tenant], work.limit[carbon + tenants])
-    return floors
-
-
-@compiled
-def mask(work: Work, largest: Floats) -> None:
-    """Take out options that a job can never have: too large for a site, a cap or a budget."""
-    slots, _, tenancy = work.sizes
-    usage, spend, grams, cost = work.usage, work.spend, work.grams, work.cost
-    dimensions = usage.shape[2]
-    room = work.limit * (1.0 + ROOM)
-    floors = _tenant_floors(work)
-    for job in range(work.skip.size):
-        tenant = work.tenant[job]
-        for site in range(work.profile.size):
-            profile = work.profile[site]
-            if usage[job, profile, 0] > largest[site]:
-                cost[job, site * slots : (site + 1) * slots] = _NEVER
-                continue
-            # Most jobs fit in every slot: nothing more to look at.
-            free = True
+    longest = 1
+    for job in range(jobs):
+        longest = max(longest, work.span[job])
+    floor = np.empty((longest, sites * slots, dimensions))
+    for span in range(1, longest + 1):
+        for option in range(sites * slots):
+            end = min(slots, option % slots + span)
+            for dimension in range(dimensions):
+                least = _NEVER
+                for slot in range(option % slots, end):
+                    row = (option // slots * slots + slot) * dimensions + dimension
+                    least = min(least, work.limit[row])
+                floor[span - 1, option, dimension] = least * (1.0 + ROOM)
+    for job in range(jobs):
+        span = work.span[job]
+        for site in range(sites):
+            usage = work.usage[job, work.profile[site]]
+            fits = usage[0] <= largest[site]
             for slot in range(slots):
+                option = site * slots + slot
+                possible = fits
                 for dimension in range(dimensions):
-                    row = (site * slots + slot) * dimensions + dimension
-                    free = free and usage[job, profile, dimension] <= room[row]
-            if tenancy:
-                free = free and work.share[job, profile] <= floors[tenant, 0]
-                for slot in range(spend.shape[2]):
-                    free = free and spend[job, site, slot] <= floors[tenant, 1]
-                for slot in range(grams.shape[2]):
-                    free = free and grams[job, site, slot] <= floors[tenant, 2]
-            if not free:
-                for option in range(site * slots, (site + 1) * slots):
-                    if not fits(work, room, job, option):
-                        cost[job, option] = _NEVER
+                    if usage[dimension] > floor[span - 1, option, dimension]:
+                        possible = False
+                if possible and tenancy:
+                    tenant = work.tenant[job]
+                    spend = work.spend[job, site, slot if work.spend.shape[2] > 1 else 0]
+                    grams = work.grams[job, site, slot if work.grams.shape[2] > 1 else 0]
+                    share = work.share[job, work.profile[site]]
+                    possible = spend <= min(
+                        work.limit[money + tenant], work.limit[money + tenants]
+                    ) and grams <= min(work.limit[carbon + tenant], work.limit[carbon + tenants])
+                    for busy in range(slot, min(slots, slot + span)):
+                        if share > work.limit[shares + tenant * slots + busy]:
+                            possible = False
+                if not possible:
+                    work.cost[job, option] = _NEVER
 
 
 @compiled
@@ -487,9 +484,9 @@ def _unlink(head: Integers, after: Integers, before: Integers, key: int, job: in
 
 
 @compiled
-def value_of(work: Work, view: View, job: int, option: int) -> float:
-    """What a job costs at an option or unplaced, at the prices of a view."""
-    value: float = priced(work, view, job, option) if option >= 0 else work.skip[job]
+def value_of(work: Work, job: int, option: int) -> float:
+    """What a job costs at an option or unplaced, without prices."""
+    value: float = work.cost[job, option] if option >= 0 else work.skip[job]
     return value
 
 
@@ -531,18 +528,43 @@ def repair(
                     beyond = False
                     break
             if beyond:
-                chosen = _cheapest(work, view, left, job, bar, -1)
+                chosen = _cheapest_priced(work, view, left, job, bar)
             if chosen >= 0:
                 put(work, plan, job, chosen)
 
 
 @compiled
-def _cheapest(work: Work, view: View, left: Floats, job: int, bar: float, but: int) -> int:
-    """The option with room that is cheapest at the prices, below a bar, but one; -1: none."""
-    slots, _, tenancy = work.sizes
-    cost, usage, profiles, prices = work.cost, work.usage, work.profile, view.site
+def _cheapest_priced(work: Work, view: View, left: Floats, job: int, bar: float) -> int:
+    """The option with room that is cheapest at the prices, up to a bar; -1 where there is none."""
+    slots = work.sizes[0]
+    cost, usage, profiles = work.cost, work.usage, work.profile
     dimensions = usage.shape[2]
-    length = work.span[job] - 1
+    chosen = -1
+    for site in range(profiles.size):
+        profile = profiles[site]
+        for option in range(site * slots, (site + 1) * slots):
+            if cost[job, option] >= bar:
+                continue
+            room = True
+            for dimension in range(dimensions):
+                if usage[job, profile, dimension] > left[option * dimensions + dimension]:
+                    room = False
+                    break
+            if not room:
+                continue
+            value = priced(work, view, job, option)
+            if value < bar and fits(work, left, job, option):
+                bar = value
+                chosen = option
+    return chosen
+
+
+@compiled
+def _cheapest(work: Work, left: Floats, job: int, bar: float, but: int) -> int:
+    """The cheapest option with room below a bar, without prices, but one; -1: there is none."""
+    slots = work.sizes[0]
+    cost, usage, profiles = work.cost, work.usage, work.profile
+    dimensions = usage.shape[2]
     chosen = -1
     for site in range(profiles.size):
         profile = profiles[site]
@@ -552,63 +574,36 @@ def _cheapest(work: Work, view: View, left: Floats, job: int, bar: float, but: i
                 continue
             room = True
             for dimension in range(dimensions):
-                use = usage[job, profile, dimension]
-                if use > left[option * dimensions + dimension]:
+                if usage[job, profile, dimension] > left[option * dimensions + dimension]:
                     room = False
                     break
-                value += use * prices[length, option, dimension]
-            if not room or value >= bar:
-                continue
-            if tenancy:
-                value = priced(work, view, job, option)
-            if value < bar and fits(work, left, job, option):
+            if room and fits(work, left, job, option):
                 bar = value
                 chosen = option
     return chosen
 
 
 @compiled
-def _next(work: Work, view: View, table: Table, left: Floats, job: int, but: int) -> int:
-    """The cheapest option with room, of those kept if one of them has any; -1: none."""
-    kept = table.option[job]
-    bar = work.skip[job]
-    chosen = -1
-    for place in range(kept.size):
-        option = kept[place]
-        if option < 0:
-            break
-        if option == but or table.cost[job, place] >= bar or not fits(work, left, job, option):
-            continue
-        value = priced(work, view, job, option)
-        if value < bar:
-            bar = value
-            chosen = option
-    if chosen < 0:
-        chosen = _cheapest(work, view, left, job, bar, but)
-    return chosen
-
-
-@compiled
-def _elsewhere(work: Work, view: View, table: Table, plan: Plan, job: int) -> int:
+def _elsewhere(work: Work, plan: Plan, job: int) -> int:
     """The cheapest other option with room for a job, or -1; and note what it would cost more."""
     option = plan.choice[job]
     if option < 0:
-        return _next(work, view, table, plan.left, job, -1)
+        return _cheapest(work, plan.left, job, work.skip[job], -1)
     take(work, plan.left, job, option, -1.0)
-    other = _next(work, view, table, plan.left, job, option)
+    other = _cheapest(work, plan.left, job, work.skip[job], option)
     take(work, plan.left, job, option, 1.0)
-    plan.escape[job] = value_of(work, view, job, other) - priced(work, view, job, option)
+    plan.escape[job] = value_of(work, job, other) - work.cost[job, option]
     return other
 
 
 @compiled
-def shift(work: Work, view: View, table: Table, plan: Plan, order: Integers) -> float:
+def shift(work: Work, plan: Plan, order: Integers) -> float:
     """Move each job to the cheapest option with room, where that saves; the saving."""
     saved = 0.0
     for job in order:
         option = plan.choice[job]
-        other = _elsewhere(work, view, table, plan, job)
-        gain = value_of(work, view, job, option) - value_of(work, view, job, other)
+        other = _elsewhere(work, plan, job)
+        gain = value_of(work, job, option) - value_of(work, job, other)
         if other != option and gain > _WORTH * work.skip[job]:
             if option >= 0:
                 lift(work, plan, job)
@@ -620,29 +615,27 @@ def shift(work: Work, view: View, table: Table, plan: Plan, order: Integers) -> 
 
 
 @compiled
-def _lack(work: Work, plan: Plan, job: int, option: int) -> int:
-    """Note what a job lacks at an option: 0 nothing, 1 room at the site, 2 only its tenant's."""
+def _lack(work: Work, plan: Plan, job: int, option: int) -> bool:
+    """Note what a job lacks at an option, in rows of its own; whether it lacks anything."""
     slots, tenants, tenancy = work.sizes
     dimensions = work.usage.shape[2]
     usage, left, lack = work.usage, plan.left, plan.lack
     site, slot = option // slots, option % slots
     profile = work.profile[site]
     end = min(slots, slot + work.span[job])
-    short_of = 0
+    lacking = False
     for busy in range(slot, end):
         for dimension in range(dimensions):
             row = (site * slots + busy) * dimensions + dimension
             short = max(0.0, usage[job, profile, dimension] - left[row])
             lack[busy * dimensions + dimension] = short
-            if short > 0.0:
-                short_of = _SITE
-    if tenancy and short_of == 0:
+            lacking = lacking or short > 0.0
+    if tenancy:
         tenant = work.tenant[job]
         shares = work.profile.size * slots * dimensions
         money = shares + tenants * slots
         carbon = money + tenants + 1
         base = slots * dimensions
-        lacking = False
         for busy in range(slot, end):
             short = max(0.0, work.share[job, profile] - left[shares + tenant * slots + busy])
             lack[base + busy] = short
@@ -653,9 +646,8 @@ def _lack(work: Work, plan: Plan, job: int, option: int) -> int:
         lack[base + slots + 1] = max(
             0.0, grams - min(left[carbon + tenant], left[carbon + tenants])
         )
-        if lacking or lack[base + slots] > 0.0 or lack[base + slots + 1] > 0.0:
-            short_of = _TENANT
-    return short_of
+        lacking = lacking or lack[base + slots] > 0.0 or lack[base + slots + 1] > 0.0
+    return lacking
 
 
 @compiled
@@ -668,15 +660,8 @@ def _pick_at_site(work: Work, plan: Plan, job: int, option: int, budget: float) 
     site, slot = option // slots, option % slots
     profile = work.profile[site]
     end = min(slots, slot + spans[job])
-    needed = 0.0
-    for busy in range(slot, end):
-        for dimension in range(dimensions):
-            short = lack[busy * dimensions + dimension]
-            if short > 0.0:
-                needed += short / usage[job, profile, dimension]
     best = -1
-    # Nobody gives it for less than the best: dearer than the budget is no use.
-    best_score = budget / needed
+    best_score = _NEVER
     victim = plan.head[site]
     while victim >= 0:
         if escape[victim] < budget:
@@ -709,16 +694,8 @@ def _pick_of_tenant(work: Work, plan: Plan, job: int, option: int, budget: float
     site, slot = option // slots, option % slots
     end = min(slots, slot + spans[job])
     money, carbon = lack[base + slots], lack[base + slots + 1]
-    needed = 0.0
-    for busy in range(slot, end):
-        if lack[base + busy] > 0.0:
-            needed += lack[base + busy] / shares[job, profiles[site]]
-    if money > 0.0:
-        needed += money / spend[job, site, min(slot, money_last)]
-    if carbon > 0.0:
-        needed += carbon / grams[job, site, min(slot, grams_last)]
     best = -1
-    best_score = budget / needed
+    best_score = _NEVER
     victim = plan.tenant_head[work.tenant[job]]
     while victim >= 0:
         if escape[victim] < budget:
@@ -745,24 +722,20 @@ def _pick_of_tenant(work: Work, plan: Plan, job: int, option: int, budget: float
 
 
 @compiled
-def _try_room(work: Work, view: View, table: Table, plan: Plan, job: int, option: int) -> float:
+def _try_room(work: Work, plan: Plan, job: int, option: int) -> float:
     """Place a job where there is no room by moving others away, where that saves; the saving."""
     old = plan.choice[job]
-    gain: float = value_of(work, view, job, old) - priced(work, view, job, option)
+    gain: float = value_of(work, job, old) - work.cost[job, option]
     if old >= 0:
         lift(work, plan, job)
     count = 0
     budget = gain
     victims, places = plan.victims, plan.places
-    while True:
-        short_of = _lack(work, plan, job, option)
-        if short_of == 0:
-            break
+    while _lack(work, plan, job, option):
         victim = -1
         if count < victims.size:
-            if short_of == _SITE:
-                victim = _pick_at_site(work, plan, job, option, budget)
-            else:
+            victim = _pick_at_site(work, plan, job, option, budget)
+            if victim < 0 and work.sizes[2]:
                 victim = _pick_of_tenant(work, plan, job, option, budget)
         if victim < 0:
             _undo(work, plan, job, old, count)
@@ -776,18 +749,16 @@ def _try_room(work: Work, view: View, table: Table, plan: Plan, job: int, option
     saved = gain
     for index in range(count):
         victim = victims[index]
-        other = _next(work, view, table, plan.left, victim, -1)
-        dearer = value_of(work, view, victim, other) - priced(work, view, victim, places[index])
-        plan.escape[victim] = dearer
-        saved -= dearer
+        other = _cheapest(work, plan.left, victim, work.skip[victim], -1)
+        saved -= value_of(work, victim, other) - work.cost[victim, places[index]]
         if other >= 0:
             put(work, plan, victim, other)
     if saved <= _WORTH * gain:
         _undo(work, plan, job, old, count)
         return 0.0
-    _elsewhere(work, view, table, plan, job)
+    _elsewhere(work, plan, job)
     for index in range(count):
-        _elsewhere(work, view, table, plan, victims[index])
+        _elsewhere(work, plan, victims[index])
     return saved
 
 
@@ -806,9 +777,7 @@ def _undo(work: Work, plan: Plan, job: int, old: int, count: int) -> None:
 
 
 @compiled
-def make_room(
-    work: Work, view: View, table: Table, plan: Plan, order: Integers, tries: int
-) -> float:
+def make_room(work: Work, table: Table, plan: Plan, order: Integers, tries: int) -> float:
     """Try for each job, in an order, to get one of its cheapest options by moving others away."""
     saved = 0.0
     for job in order:
@@ -817,10 +786,9 @@ def make_room(
             option = table.option[job, place]
             if option < 0 or tried >= tries or option == plan.choice[job]:
                 break
-            now = value_of(work, view, job, plan.choice[job])
-            if priced(work, view, job, option) < now * (1.0 - _WORTH):
+            if table.cost[job, place] < value_of(work, job, plan.choice[job]) * (1.0 - _WORTH):
                 tried += 1
-                got = _try_room(work, view, table, plan, job, option)
+                got = _try_room(work, plan, job, option)
                 saved += got
                 if got > 0.0:
                     break
@@ -832,7 +800,7 @@ def total(work: Work, choice: Integers) -> float:
     """What an assignment costs."""
     cost = 0.0
     for job in range(choice.size):
-        cost += work.cost[job, choice[job]] if choice[job] >= 0 else work.skip[job]
+        cost += value_of(work, job, choice[job])
     return cost
 
 

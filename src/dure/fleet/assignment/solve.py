@@ -6,7 +6,6 @@ is then made at the prices, large jobs first, and improved by moving jobs, also 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -53,20 +52,16 @@ class Effort:
     """Length of the first and the last of the price steps of a level."""
     passes: int = 6
     """Most passes of improvement over all jobs."""
-    paid: tuple[float, ...] = (0.8, 0.5, 0.2, 0.0)
-    """Part of the prices that the last passes count. A pass that counts some leaves room behind
-    that is worth its price to others; one that counts none uses up what is left."""
-    tries: int = 12
+    tries: int = 4
     """Options per job and pass for which others are moved away."""
+    large_tries: int = 24
+    """The same for large jobs, which come first."""
     content: float = 0.1
     """How much dearer than its cheapest option, in parts, a large job's old place may be."""
     gap_goal: float = 0.0
     """Stop when the plan is known to be this near the best."""
 
 
-ALL = False
-CUT = 1.0
-BIGFIRST = 0.0
 COLD = Effort()
 WARM = Effort(
     looks=2,
@@ -76,8 +71,7 @@ WARM = Effort(
     dive_looks=1,
     dive_steps=24,
     dive_length=(0.06, 0.01),
-    passes=2,
-    paid=(0.5, 0.0),
+    passes=1,
 )
 """Enough where prices of a similar round are known."""
 LARGE = 0.05
@@ -126,7 +120,6 @@ class _Search:
             np.zeros((jobs, kept + 1), dtype=np.int64),
         )
         self.view = self._empty_view()
-        self.part_view = self._empty_view()
         rows = self.work.limit.size
         low, high = bounds(limits, rows)
         self.path = kernels.Walk(
@@ -143,7 +136,6 @@ class _Search:
         self.best = self.path.prices.copy()
         self.dual = -np.inf
         self.looks = 0
-        self.looked = np.full(rows, np.nan)
         self.plan = self._empty_plan()
         self.primal = np.inf
         self.size = self._size()
@@ -193,7 +185,6 @@ class _Search:
         """Look at all options at these prices: the bound they give."""
         kernels.spread(self.work, self.view, prices)
         total = kernels.scan(self.work, self.view, self.table, self.everybody)
-        self.looked[:] = prices
         self.looks += 1
         rent = prices[self.bounded] @ self.work.limit[self.bounded]
         return float(total - rent)
@@ -234,8 +225,7 @@ class _Search:
         effort = self.effort
         length = effort.first_step
         for look in range(effort.looks - 1):
-            steps = min(effort.steps, effort.first_steps + 2 * look)
-            self._walk(self.everybody, steps, length, effort.shrink ** (1.0 / steps))
+            self._walk(self.everybody, min(effort.steps, effort.first_steps + 2 * look), length)
             self.note()
             length *= effort.shrink
 
@@ -248,17 +238,14 @@ class _Search:
         self.plan = self._empty_plan()
         self.path.prices[:] = self.best
         self.path.average[:] = 0.0
-        self._look_at_best()
-        seen = [array.copy() for array in self.table]
         self._dive(self.everybody if earlier is None else self._stay(earlier))
-        for array, before in zip(self.table, seen, strict=True):
-            array[:] = before
-        kernels.spread(self.work, self.view, self.best)
+        self._look_again(self.everybody)
         order = self._urgent(self.everybody)
         self._fill(order)
         if earlier is not None:
             self._prefer(earlier, order)
         self._improve(order)
+        self.look(self.best)
 
     def _fill(self, order: Integers) -> None:
         kernels.repair(self.work, self.view, self.table, self.plan, order, PATIENCE)
@@ -273,11 +260,6 @@ class _Search:
         if primal < self.primal:
             self.plan, self.primal = other, primal
 
-    def _look_at_best(self) -> None:
-        """Have the table at the prices of the bound, which the plan is judged and explained by."""
-        if not np.array_equal(self.looked, self.best):
-            self.look(self.best)
-
     def _look_again(self, who: Integers) -> None:
         kernels.spread(self.work, self.view, self.path.prices)
         kernels.scan(self.work, self.view, self.table, who)
@@ -287,6 +269,7 @@ class _Search:
 
         Prices for the rest follow from where the large ones are.
         """
+        self._look_again(self.everybody)
         first = np.minimum(self.table.priced[:, 0], self.work.skip)
         now = kernels.priced_choice(self.work, self.view, earlier)
         near = now - first <= self.effort.content * first
@@ -314,9 +297,6 @@ class _Search:
             large = who[self.size[who] >= level]
             wanted = self._most_chosen(large)
             order = self._urgent(large)
-            if BIGFIRST:
-                big = self.size[order] >= BIGFIRST
-                order = np.concatenate([order[big], order[~big]])
             kernels.keep_choice(self.work, self.plan, order, wanted)
             lost = order[(self.plan.choice[order] < 0) & (wanted[order] >= 0)]
             patience = PATIENCE if level >= LARGE else PATIENCE[:-3]
@@ -336,30 +316,18 @@ class _Search:
 
     def _improve(self, order: Integers) -> None:
         """Move jobs, alone and in chains, while that saves enough."""
-        effort, work, view = self.effort, self.work, self.part_view
-        best, best_cost = _copy(self.plan), self.primal
-        unpaid = max(0, effort.passes - len(effort.paid))
-        parts = (*effort.paid[max(0, len(effort.paid) - effort.passes) :], *[0.0] * unpaid)
-        movers = order
-        for part in parts:
-            if best_cost - self.dual <= effort.gap_goal * self.dual:
+        effort, work, plan = self.effort, self.work, self.plan
+        for _ in range(effort.passes):
+            if self.primal - self.dual <= effort.gap_goal * self.dual:
                 break
-            before = self.primal
-            kernels.spread(work, view, part * self.best)
-            kernels.shift(work, view, self.table, self.plan, movers)
+            saved = kernels.shift(work, plan, order)
             worst = self._worst()
-            kernels.make_room(work, view, self.table, self.plan, worst, effort.tries)
-            if part > 0.0:
-                self._fill(order)
+            large = worst[self.size[worst] >= LARGE]
+            saved += kernels.make_room(work, self.table, plan, large, effort.large_tries)
+            saved += kernels.make_room(work, self.table, plan, worst, effort.tries)
             self.primal = self._cost()
-            if self.primal < best_cost:
-                best, best_cost = _copy(self.plan), self.primal
-            elif part == 0.0:
+            if saved <= _WORTH_A_PASS * self.primal:
                 break
-            if part == 0.0 and before - self.primal <= _WORTH_A_PASS * self.primal:
-                break
-            movers = order if ALL else worst
-        self.plan, self.primal = best, best_cost
 
     def _urgent(self, who: Integers) -> Integers:
         """Jobs in order of what is lost without a place, per part of a site and slot."""
@@ -377,9 +345,7 @@ class _Search:
         regret = self._regret()
         order = np.argsort(-regret, kind="stable")
         wanting = regret > _WORTH_A_TRY * np.minimum(self.table.priced[:, 0], self.work.skip)
-        order = order[wanting[order]]
-        total = np.cumsum(regret[order])
-        return order[total <= CUT * total[-1]] if len(order) else order
+        return order[wanting[order]]
 
     def _cost(self) -> float:
         return float(kernels.total(self.work, self.plan.choice))
@@ -405,8 +371,3 @@ class _Search:
             rounds=self.looks,
             unchanged=unchanged,
         )
-
-
-def _copy(plan: kernels.Plan) -> kernels.Plan:
-    arrays: list[Any] = [array.copy() for array in plan]
-    return kernels.Plan(*arrays)
