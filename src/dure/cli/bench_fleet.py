@@ -59,6 +59,9 @@ def fleet(
         Path | None,
         typer.Option(help="Folder where each run is kept, so that a bench can be gone on with."),
     ] = None,
+    kept_only: Annotated[
+        bool, typer.Option("--kept-only", help="Show what was kept so far, run nothing.")
+    ] = False,
     workers: Workers = 2,
     as_json: Json = False,
     out: Out = None,
@@ -66,7 +69,11 @@ def fleet(
     """The month: Dure beside baselines and the offline bound."""
     from dure.sim.fleet.benches.month import MonthPlan, bench_month
 
-    plan = MonthPlan(_shares(loads, "--loads"), numbers(seeds, "--seeds"), side_seeds, sweeps)
+    if kept_only and keep is None:
+        raise InputError("there is no folder to show runs of", "name it with --keep")
+    plan = MonthPlan(
+        _shares(loads, "--loads"), numbers(seeds, "--seeds"), side_seeds, sweeps, kept_only
+    )
     run_bench(
         lambda tell: bench_month(data, plan, keep, workers=workers, tell=tell),
         as_json=as_json,

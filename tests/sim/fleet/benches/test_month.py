@@ -74,6 +74,18 @@ def test_trailing_heuristics_can_be_run_on_fewer_seeds(made: dict[str, MonthFigu
     assert "first-fit (seed 1)" in names
 
 
+def test_what_was_kept_can_be_shown_without_running_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(month_runs, "_run", lambda run, data: figures(TOTALS[run.mode]))
+    ran = [MonthRun(MonthCase(0.8, 2), mode) for mode in TOTALS]
+    month_runs.run_all(ran, None, tmp_path, workers=1, tell=lambda *_: None)
+    plan = MonthPlan(loads=(0.6, 0.8), seeds=(1, 2), kept_only=True)
+    report = bench_month(None, plan, tmp_path, workers=1)
+    assert report.grids[0].title.startswith("Load 0.8, mean of 1 seeds")
+    assert [row[0] for row in report.grids[0].rows] == ["cheapest-first", "dure", BOUND]
+
+
 def test_a_kept_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = MonthRun(MonthCase(0.8, 1), "dure")
     monkeypatch.setattr(month_runs, "_run", lambda run, data: figures(7.0))

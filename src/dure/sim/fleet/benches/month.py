@@ -14,6 +14,7 @@ from dure.sim.fleet.benches.month_runs import (
     LEAST_CARBON,
     MonthFigures,
     MonthRun,
+    kept_runs,
     run_all,
 )
 from dure.sim.fleet.modes import ABLATIONS, MODES
@@ -45,6 +46,8 @@ class MonthPlan:
     run: the first ones."""
     sweeps: bool = True
     """Penalty rates, carbon budgets and ablation as well."""
+    kept_only: bool = False
+    """Put together what earlier calls kept, and run nothing."""
 
     @property
     def side(self) -> Sequence[int]:
@@ -84,9 +87,16 @@ def bench_month(
         ]
         runs += [MonthRun(MonthCase(_SWEPT_LOAD, seed), LEAST_CARBON) for seed in swept]
     runs = list(dict.fromkeys(runs))
-    found = run_all(runs, data, keep, workers=workers, tell=tell)
+    if plan.kept_only:
+        found = kept_runs(runs, keep)
+    else:
+        found = run_all(runs, data, keep, workers=workers, tell=tell)
     grids, verdicts = _main(found, plan)
-    if plan.sweeps:
+    if plan.sweeps and plan.kept_only:
+        for part in (_penalties(found, swept), _ablation(found, swept)):
+            grids += part[0]
+            verdicts += part[1]
+    elif plan.sweeps:
         budgets = [
             MonthRun(replace(MonthCase(_SWEPT_LOAD, seed), carbon_budget_kg=share * free), DURE)
             for seed in swept
@@ -185,10 +195,19 @@ def _gap(found: Found, cases: Sequence[MonthCase]) -> _Gap:
 def _main(found: Found, plan: MonthPlan) -> tuple[list[Grid], list[Verdict]]:
     grids, verdicts = [], []
     for load in plan.loads:
-        cases = [MonthCase(load, seed) for seed in plan.seeds]
+        cases = _complete(found, [MonthCase(load, seed) for seed in plan.seeds])
+        if not cases:
+            continue
         rows = []
         for mode in (*HEURISTICS, *REFERENCES, DURE):
-            seeds = plan.seeds_of(mode)
+            ran = [
+                seed
+                for seed in plan.seeds_of(mode)
+                if MonthRun(MonthCase(load, seed), mode) in found
+            ]
+            seeds = [case.seed for case in cases] if mode in (LEADER, DURE) else ran
+            if not seeds:
+                continue
             name = mode if len(seeds) == len(cases) else f"{mode} ({_seeds(seeds)})"
             rows.append((name, *_cells(found, [MonthRun(MonthCase(load, s), mode) for s in seeds])))
         bound = number(_average(found, [MonthRun(case, BOUND) for case in cases], _total), 0)
@@ -205,6 +224,12 @@ def _main(found: Found, plan: MonthPlan) -> tuple[list[Grid], list[Verdict]]:
         )
         verdicts.append(_attainment(found, cases, load, gap.best))
     return grids, verdicts
+
+
+def _complete(found: Found, cases: Sequence[MonthCase]) -> list[MonthCase]:
+    """Cases that Dure, the leading heuristic and the bound were run on."""
+    needed = (LEADER, DURE, BOUND)
+    return [case for case in cases if all(MonthRun(case, mode) in found for mode in needed)]
 
 
 def _seeds(seeds: Sequence[int]) -> str:
@@ -234,7 +259,9 @@ def _attainment(found: Found, cases: Sequence[MonthCase], load: float, best: str
 def _penalties(found: Found, seeds: Sequence[int]) -> tuple[list[Grid], list[Verdict]]:
     rows = []
     for penalty in PENALTIES:
-        cases = [MonthCase(_SWEPT_LOAD, seed, penalty) for seed in seeds]
+        cases = _complete(found, [MonthCase(_SWEPT_LOAD, seed, penalty) for seed in seeds])
+        if not cases:
+            continue
         gap = _gap(found, cases)
         best = [MonthRun(case, gap.best) for case in cases]
         ours = [MonthRun(case, DURE) for case in cases]
@@ -259,11 +286,15 @@ def _penalties(found: Found, seeds: Sequence[int]) -> tuple[list[Grid], list[Ver
 
 
 def _ablation(found: Found, seeds: Sequence[int]) -> tuple[list[Grid], list[Verdict]]:
-    cases = [MonthCase(_SWEPT_LOAD, seed) for seed in seeds]
+    cases = _complete(found, [MonthCase(_SWEPT_LOAD, seed) for seed in seeds])
+    if not cases:
+        return [], []
     whole = _average(found, [MonthRun(case, DURE) for case in cases], _total)
     rows = [(DURE, *_cells(found, [MonthRun(case, DURE) for case in cases]), "")]
     for feature, mode in ABLATIONS.items():
         runs = [MonthRun(case, mode.name) for case in cases]
+        if any(run not in found for run in runs):
+            continue
         more = _average(found, runs, _total) / whole - 1.0
         rows.append((f"without {feature}", *_cells(found, runs), f"{100 * more:+.2f} %"))
     title = f"One feature off, load {_SWEPT_LOAD:g}, {_seeds(seeds)}"

@@ -67,12 +67,17 @@ def run_all(
     runs: Sequence[MonthRun], data: Path | None, keep: Path | None, *, workers: int, tell: Tell
 ) -> dict[MonthRun, MonthFigures]:
     """All runs, those kept by an earlier call left out."""
-    found = {each: kept for each in runs if (kept := _kept(each, keep)) is not None}
+    found = kept_runs(runs, keep)
     missing = [each for each in runs if each not in found]
     work = partial(_run_and_keep, data=data, keep=keep)
     results = spread(work, missing, workers=workers, tell=tell, name=lambda each: each.name)
     found.update(zip(missing, results, strict=True))
     return found
+
+
+def kept_runs(runs: Sequence[MonthRun], keep: Path | None) -> dict[MonthRun, MonthFigures]:
+    """Those of these runs that an earlier call kept."""
+    return {each: kept for each in runs if (kept := _kept(each, keep)) is not None}
 
 
 def _run_and_keep(wanted: MonthRun, *, data: Path | None, keep: Path | None) -> MonthFigures:
