@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dure.domain.fleet.events import (
@@ -230,6 +230,7 @@ def test_the_same_events_give_the_same_instructions(history: list[tuple[str, int
 
 @settings(max_examples=20, deadline=None)
 @given(steps)
+@example([("submit", 0, 0), ("submit", 1, 1), ("down", 1, 1), ("start", 1, 5), ("start", 1, 0)])
 def test_no_move_saves_less_than_the_threshold(history: list[tuple[str, int, int]]) -> None:
     policy = FleetPolicy()
     for each in play(history, policy).said:

@@ -281,6 +281,8 @@ class GlobalMachine:
             state.running.end_ns[place.row] = event.now_ns + length
             for other in [each for each in track.places if each < event.attempt]:
                 state.release(track, other)
+            if max(track.places) > event.attempt:
+                return []  # A late word of the old place: the move goes on.
         track.phase = Phase.RUNNING
         return []
 
