@@ -85,8 +85,10 @@ class View:
     """[tenants] lent units that no workload of their pools uses."""
     lent_idle: Floats
     """[tenants] what others may use of what it can spare: its loans, as far as that reaches."""
-    beyond: Floats
-    """[tenants] what it uses beyond its own."""
+    over: Floats
+    """[pools] what its workloads use beyond its units."""
+    loose_over: Floats
+    """[tenants] what workloads without a pool use beyond what its pools can spare."""
     commons: Floats
     """Open and lent devices that nobody uses; below zero: borrowers must give back."""
 
@@ -126,9 +128,10 @@ def look(tables: Tables, held: Floats) -> View:
     spare = spare - absorbed
     loans = shared @ np.minimum(tables.lent * unit, idle)
     lent_idle = np.minimum(loans, spare)
-    beyond = member @ over + tables.loose_use - absorbed
-    commons = tables.capacity - held + lent_idle.sum(axis=0) - beyond.sum(axis=0)
-    return View(tables, idle, spare, loans, lent_idle, beyond, commons)
+    loose_over = tables.loose_use - absorbed
+    commons = tables.capacity - held + lent_idle.sum(axis=0)
+    commons = commons - over.sum(axis=0) - loose_over.sum(axis=0)
+    return View(tables, idle, spare, loans, lent_idle, over, loose_over, commons)
 
 
 def _grown(table: Floats, rows: int, columns: int) -> Floats:

@@ -424,27 +424,52 @@ class PoolBook:
         self, index: int, devices: float, costs: Mapping[WorkloadId, float]
     ) -> tuple[WorkloadId, ...]:
         """Borrowers at a place that together free so much: least cost per device first."""
-        beyond = self._look().beyond[:, index].copy()
+        borrowed = _Borrowed(self._tables, self._look(), index)
         known = [
             (costs[workload] / use.devices, workload, use)
             for workload, use in self._uses.get(index, {}).items()
-            if workload in costs and beyond[use.tenant] > SLACK
+            if workload in costs
         ]
         chosen: list[tuple[float, WorkloadId, float]] = []
         freed = 0.0
         for _, workload, use in sorted(known, key=lambda each: (each[0], each[1])):
             if freed >= devices - SLACK:
                 break
-            useful = min(use.devices, float(beyond[use.tenant]))
+            useful = borrowed.give_back(use)
             if useful > SLACK:
                 chosen.append((costs[workload], workload, useful))
-                beyond[use.tenant] -= useful
                 freed += useful
         for giver in sorted(chosen, key=lambda each: (-each[0], each[1])):
             if freed - giver[2] >= devices - SLACK:
                 chosen.remove(giver)
                 freed -= giver[2]
         return tuple(workload for _, workload, _ in sorted(chosen))
+
+
+class _Borrowed:
+    """What is used beyond its owners' units at one place, as workloads leave it."""
+
+    def __init__(self, tables: Tables, view: View, index: int) -> None:
+        self._dedicated = tables.dedicated
+        self._over = view.over[:, index].copy()
+        self._loose = view.loose_over[:, index].copy()
+
+    def give_back(self, use: _Use) -> float:
+        """How much less is borrowed once this workload is gone.
+
+        One of a pool frees what the pool uses beyond its units, and units of its own beyond that,
+        which what its tenant runs outside of pools then moves to; not if they are dedicated.
+        """
+        left = use.devices
+        if use.pool >= 0:
+            back = min(left, float(self._over[use.pool]))
+            self._over[use.pool] -= back
+            left -= back
+            if self._dedicated[use.pool]:
+                return back
+        loose = min(left, float(self._loose[use.tenant]))
+        self._loose[use.tenant] -= loose
+        return use.devices - left + loose
 
 
 def _whole(devices: Floats, unit: float) -> Units:

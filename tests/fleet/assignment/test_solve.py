@@ -15,6 +15,7 @@ from dure.fleet.assignment.problem import (
     Problem,
     Sites,
     Solution,
+    Tenancy,
     Warm,
 )
 from dure.fleet.assignment.solve import COLD, solve
@@ -108,6 +109,31 @@ def test_the_runner_up_is_the_cheapest_option_not_chosen(problem: Problem) -> No
     assert (found.runner_up_priced[content] >= found.priced_cost[content] - 1e-6).all()
     unhappy = found.reduced_cost > 1e-6
     assert found.runner_up_priced[unhappy] == pytest.approx(best[unhappy])
+
+
+@given(problems)
+def test_improvement_never_ends_with_a_dearer_plan_than_it_began_with(problem: Problem) -> None:
+    plain, improved = (solve(problem, effort=replace(COLD, passes=passes)) for passes in (0, 6))
+    assert improved.primal <= plain.primal * (1.0 + 1e-9)
+    assert improved.dual == plain.dual
+
+
+def test_a_job_beyond_its_tenants_budget_is_left_out_and_the_bound_knows() -> None:
+    problem = replace(
+        one_site([1.0, 1.0], skip=5.0, capacity=2.0),
+        tenancy=Tenancy(
+            tenant=np.array([0, 1]),
+            share=np.full((2, 1), 0.1),
+            share_cap=np.full((2, 1), np.inf),
+            spend=np.full((2, 1, 1), 3.0),
+            money_budget=np.array([2.9, 3.0, np.inf]),
+            grams=np.zeros((2, 1, 1)),
+            carbon_budget=np.full(3, np.inf),
+        ),
+    )
+    found = solve(problem)
+    assert list(found.choice) == [UNPLACED, 0]
+    assert found.primal == found.dual == 6.0
 
 
 def test_the_price_of_a_full_site_is_what_the_next_job_would_save() -> None:

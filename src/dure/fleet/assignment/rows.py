@@ -2,16 +2,17 @@
 
 import numpy as np
 
-from dure.fleet.assignment import kernels
+from dure.fleet.assignment import plan_loops
 from dure.fleet.assignment.problem import Floats, Integers, PriceLimits, Prices, Problem
+from dure.fleet.assignment.shapes import Table, Work
 
 
-def as_work(problem: Problem) -> kernels.Work:
+def as_work(problem: Problem) -> Work:
     """The problem as the loops see it; options that nobody can ever have are taken out."""
     jobs, sites, slots = problem.cost.shape
     tenancy = problem.tenancy
     nothing = np.zeros((1, 1, 1))
-    work = kernels.Work(
+    work = Work(
         cost=np.array(problem.cost, dtype=np.float64, order="C").reshape(jobs, sites * slots),
         skip=_floats(problem.skip_cost),
         usage=_floats(problem.demand.usage),
@@ -25,11 +26,11 @@ def as_work(problem: Problem) -> kernels.Work:
         sizes=np.array([slots, max(1, problem.tenants), tenancy is not None], dtype=np.int64),
     )
     largest = problem.sites.largest
-    kernels.mask(work, np.full(sites, np.inf) if largest is None else _floats(largest))
+    plan_loops.mask(work, np.full(sites, np.inf) if largest is None else _floats(largest))
     return work
 
 
-def worth(work: kernels.Work, table: kernels.Table) -> Floats:
+def worth(work: Work, table: Table) -> Floats:
     """What a unit of each row may be worth: money at stake over units asked, the scale of steps."""
     slots, tenants, tenancy = (int(size) for size in work.sizes)
     sites, dimensions = work.profile.size, work.usage.shape[2]

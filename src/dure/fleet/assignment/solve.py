@@ -2,14 +2,16 @@
 
 Every job takes its cheapest option at the present prices; what is asked for too much gets dearer.
 The value of that relaxed problem bounds the cost of every assignment from below. A feasible plan
-is then made at the prices, large jobs first, and improved by moving jobs, also several at once.
+is then made, large jobs first, with prices found anew for those that remain, and improved by moving
+jobs, also several at once. Early moves count part of the prices, so that room is left to whom it is
+worth most.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dure.fleet.assignment import kernels
+from dure.fleet.assignment import plan_loops, price_loops
 from dure.fleet.assignment.problem import (
     UNPLACED,
     Floats,
@@ -20,6 +22,7 @@ from dure.fleet.assignment.problem import (
     Warm,
 )
 from dure.fleet.assignment.rows import as_prices, as_rows, as_work, bounds, worth
+from dure.fleet.assignment.shapes import Plan, Table, View, Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,34 +31,39 @@ class Effort:
 
     kept: int = 24
     """Options per job that prices are walked on between two looks at all."""
-    looks: int = 12
+    looks: int = 11
     """Most looks at all options while prices are found."""
     steps: int = 16
     """Most price steps between two looks."""
-    first_steps: int = 4
+    first_steps: int = 8
     """Price steps after the first look; two more after each further one."""
-    first_step: float = 0.4
+    first_step: float = 0.6
     """Length of the first price steps, in parts of what a row may be worth."""
-    shrink: float = 0.75
-    """What steps shrink by after each look."""
+    shrink: float = 0.72
+    """What steps shrink by from one look to the next."""
     momentum: float = 0.7
     """Part of the earlier excess that stays in the smoothed one."""
     common: float = 4.0
     """How much longer the common step of all sites is than that of each."""
-    levels: tuple[float, ...] = (0.5, 0.2, 0.05, 0.0)
+    levels: tuple[float, ...] = (0.5, 0.2, 0.05, 0.02, 0.0)
     """Sizes of jobs, in parts of a mean site, placed together before prices are found anew."""
     dive_looks: int = 3
     """Looks at all options for each of them."""
-    dive_steps: int = 20
+    dive_steps: int = 24
     """Price steps after each of those looks."""
     dive_length: tuple[float, float] = (0.1, 0.01)
     """Length of the first and the last of the price steps of a level."""
     passes: int = 6
     """Most passes of improvement over all jobs."""
-    tries: int = 4
+    paid: tuple[float, ...] = (0.8, 0.5, 0.2, 0.0)
+    """Part of the prices that passes count, from one to the next; fewer passes have the last of
+    these, more go on with none. A pass that counts some leaves room behind that is worth its price
+    to others; one that counts none uses up what is left."""
+    tries: int = 12
     """Options per job and pass for which others are moved away."""
-    large_tries: int = 24
-    """The same for large jobs, which come first."""
+    cared_for: float = 0.8
+    """Part of what all jobs pay too much that those tried for make up, the dearest first: the many
+    others have little to gain."""
     content: float = 0.1
     """How much dearer than its cheapest option, in parts, a large job's old place may be."""
     gap_goal: float = 0.0
@@ -65,19 +73,28 @@ class Effort:
 COLD = Effort()
 WARM = Effort(
     looks=2,
-    first_steps=16,
-    first_step=0.02,
+    steps=28,
+    first_steps=28,
+    first_step=0.08,
+    shrink=0.1,
     levels=(0.0,),
     dive_looks=1,
     dive_steps=24,
     dive_length=(0.06, 0.01),
-    passes=1,
+    passes=4,
+    cared_for=0.7,
 )
 """Enough where prices of a similar round are known."""
+SMALL = Effort(passes=10, paid=(0.0,), cared_for=1.0)
+"""For few jobs: there are too few others to leave room to, and a long look costs nothing."""
+FEW = 150
+"""Jobs up to which a problem counts as small."""
 LARGE = 0.05
 """Part of a mean site from which a job counts as large."""
 PATIENCE = np.array([0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, np.inf])
 """How much dearer than its cheapest option a job's place may be, from one turn to the next."""
+_MOST_MOVED = 256
+"""Jobs moved away at most for one other: a gang of 64 devices takes the room of that many."""
 _WORTH_A_TRY = 0.002
 """Part of its price that a job must pay too much for others to be moved for it."""
 _WORTH_A_PASS = 1e-4
@@ -92,7 +109,7 @@ def solve(
     effort: Effort | None = None,
 ) -> Solution:
     """Assign every job or leave it out; the same for the same arguments."""
-    search = _Search(problem, effort or (COLD if warm is None else WARM), limits)
+    search = _Search(problem, effort or _effort(problem, warm), limits)
     if warm is not None:
         search.start_from(warm)
     else:
@@ -104,6 +121,12 @@ def solve(
     return search.solution()
 
 
+def _effort(problem: Problem, warm: Warm | None) -> Effort:
+    if problem.skip_cost.size <= FEW:
+        return SMALL
+    return COLD if warm is None else WARM
+
+
 class _Search:
     """The state of one solve."""
 
@@ -113,16 +136,17 @@ class _Search:
         self.work = as_work(problem)
         jobs, options = self.work.cost.shape
         kept = max(1, min(effort.kept, options))
-        self.table = kernels.Table(
+        self.table = Table(
             np.full((jobs, kept), UNPLACED, dtype=np.int64),
             np.full((jobs, kept), np.inf),
             np.full((jobs, kept), np.inf),
             np.zeros((jobs, kept + 1), dtype=np.int64),
         )
         self.view = self._empty_view()
+        self.part_view = self._empty_view()
         rows = self.work.limit.size
         low, high = bounds(limits, rows)
-        self.path = kernels.Walk(
+        self.path = Walk(
             prices=low.copy(),
             low=low,
             high=high,
@@ -136,6 +160,7 @@ class _Search:
         self.best = self.path.prices.copy()
         self.dual = -np.inf
         self.looks = 0
+        self.looked = np.full(rows, np.nan)
         self.plan = self._empty_plan()
         self.primal = np.inf
         self.size = self._size()
@@ -150,25 +175,25 @@ class _Search:
         largest: Floats = part.max(axis=1)
         return largest
 
-    def _empty_view(self) -> kernels.View:
+    def _empty_view(self) -> View:
         slots, tenants, _ = (int(size) for size in self.work.sizes)
         longest = int(self.work.span.max(initial=1))
         options, dimensions = self.work.cost.shape[1], self.work.usage.shape[2]
-        return kernels.View(
+        return View(
             np.zeros((longest, options, dimensions)),
             np.zeros((longest, tenants, slots)),
             np.zeros(tenants),
             np.zeros(tenants),
         )
 
-    def _empty_plan(self) -> kernels.Plan:
+    def _empty_plan(self) -> Plan:
         jobs, sites = self.work.skip.size, self.work.profile.size
         slots, tenants, _ = (int(size) for size in self.work.sizes)
         nobody = [np.full(size, UNPLACED, dtype=np.int64) for size in (jobs, sites, tenants)]
         links = [np.full(jobs, UNPLACED, dtype=np.int64) for _ in range(4)]
-        return kernels.Plan(
+        return Plan(
             choice=nobody[0],
-            left=self.work.limit * (1.0 + kernels.ROOM),
+            left=self.work.limit * (1.0 + plan_loops.ROOM),
             head=nobody[1],
             after=links[0],
             before=links[1],
@@ -176,15 +201,16 @@ class _Search:
             tenant_after=links[2],
             tenant_before=links[3],
             escape=np.zeros(jobs),
-            victims=np.zeros(256, dtype=np.int64),
-            places=np.zeros(256, dtype=np.int64),
+            victims=np.zeros(_MOST_MOVED, dtype=np.int64),
+            places=np.zeros(_MOST_MOVED, dtype=np.int64),
             lack=np.zeros(slots * (self.work.usage.shape[2] + 1) + 2),
         )
 
     def look(self, prices: Floats) -> float:
         """Look at all options at these prices: the bound they give."""
-        kernels.spread(self.work, self.view, prices)
-        total = kernels.scan(self.work, self.view, self.table, self.everybody)
+        price_loops.spread(self.work, self.view, prices)
+        total = price_loops.scan(self.work, self.view, self.table, self.everybody)
+        self.looked[:] = prices
         self.looks += 1
         rent = prices[self.bounded] @ self.work.limit[self.bounded]
         return float(total - rent)
@@ -212,7 +238,7 @@ class _Search:
         if warm.choice is None:
             return False
         everybody = np.arange(self.work.skip.size)
-        kernels.keep_choice(self.work, self.plan, everybody, warm.choice)
+        plan_loops.keep_choice(self.work, self.plan, everybody, warm.choice)
         self.primal = self._cost()
         if not np.array_equal(self.plan.choice, warm.choice):
             return False
@@ -225,57 +251,64 @@ class _Search:
         effort = self.effort
         length = effort.first_step
         for look in range(effort.looks - 1):
-            self._walk(self.everybody, min(effort.steps, effort.first_steps + 2 * look), length)
+            steps = min(effort.steps, effort.first_steps + 2 * look)
+            self._walk(self.everybody, steps, length, effort.shrink ** (1.0 / steps))
             self.note()
             length *= effort.shrink
 
     def _walk(self, who: Integers, steps: int, length: float, shrink: float = 1.0) -> None:
         pace = np.array([steps, length, shrink, self.effort.momentum, self.effort.common])
-        kernels.walk(self.work, self.view, self.table, self.path, who, pace)
+        price_loops.walk(self.work, self.view, self.table, self.path, who, pace)
 
     def find_plan(self, earlier: Integers | None) -> None:
-        """A feasible plan, improved while that pays."""
+        """A feasible plan, improved while that pays.
+
+        It is judged, improved and explained at the prices of the bound; the dive has its own.
+        """
         self.plan = self._empty_plan()
         self.path.prices[:] = self.best
         self.path.average[:] = 0.0
+        if not np.array_equal(self.looked, self.best):
+            self.look(self.best)
+        seen = [array.copy() for array in self.table]
         self._dive(self.everybody if earlier is None else self._stay(earlier))
-        self._look_again(self.everybody)
+        for array, before in zip(self.table, seen, strict=True):
+            array[:] = before
+        price_loops.spread(self.work, self.view, self.best)
         order = self._urgent(self.everybody)
         self._fill(order)
         if earlier is not None:
             self._prefer(earlier, order)
         self._improve(order)
-        self.look(self.best)
 
     def _fill(self, order: Integers) -> None:
-        kernels.repair(self.work, self.view, self.table, self.plan, order, PATIENCE)
+        plan_loops.repair(self.work, self.view, self.table, self.plan, order, PATIENCE)
         self.primal = self._cost()
 
     def _prefer(self, earlier: Integers, order: Integers) -> None:
         """Go on from the earlier assignment instead where it is no worse, so that nobody moves."""
         other, primal = self.plan, self.primal
         self.plan = self._empty_plan()
-        kernels.keep_choice(self.work, self.plan, order, earlier)
+        plan_loops.keep_choice(self.work, self.plan, order, earlier)
         self._fill(order)
         if primal < self.primal:
             self.plan, self.primal = other, primal
 
     def _look_again(self, who: Integers) -> None:
-        kernels.spread(self.work, self.view, self.path.prices)
-        kernels.scan(self.work, self.view, self.table, who)
+        price_loops.spread(self.work, self.view, self.path.prices)
+        price_loops.scan(self.work, self.view, self.table, who)
 
     def _stay(self, earlier: Integers) -> Integers:
         """Leave large jobs where they were, if that is about their cheapest option; who is left.
 
         Prices for the rest follow from where the large ones are.
         """
-        self._look_again(self.everybody)
         first = np.minimum(self.table.priced[:, 0], self.work.skip)
-        now = kernels.priced_choice(self.work, self.view, earlier)
+        now = plan_loops.priced_choice(self.work, self.view, earlier)
         near = now - first <= self.effort.content * first
         stays = (earlier >= 0) & (self.size >= LARGE) & near
         order = self._urgent(self.everybody[stays])
-        kernels.keep_choice(self.work, self.plan, order, earlier)
+        plan_loops.keep_choice(self.work, self.plan, order, earlier)
         self.path.supply[:] = self.plan.left
         return self.everybody[self.plan.choice < 0]
 
@@ -297,10 +330,10 @@ class _Search:
             large = who[self.size[who] >= level]
             wanted = self._most_chosen(large)
             order = self._urgent(large)
-            kernels.keep_choice(self.work, self.plan, order, wanted)
+            plan_loops.keep_choice(self.work, self.plan, order, wanted)
             lost = order[(self.plan.choice[order] < 0) & (wanted[order] >= 0)]
             patience = PATIENCE if level >= LARGE else PATIENCE[:-3]
-            kernels.repair(self.work, self.view, self.table, self.plan, lost, patience)
+            plan_loops.repair(self.work, self.view, self.table, self.plan, lost, patience)
             self.path.supply[:] = self.plan.left
             who = who[self.size[who] < level]
         self.path.supply[:] = self.work.limit
@@ -315,19 +348,29 @@ class _Search:
         return wanted
 
     def _improve(self, order: Integers) -> None:
-        """Move jobs, alone and in chains, while that saves enough."""
-        effort, work, plan = self.effort, self.work, self.plan
-        for _ in range(effort.passes):
-            if self.primal - self.dual <= effort.gap_goal * self.dual:
+        """Move jobs, alone and in chains, while that saves enough; the best plan met is kept."""
+        effort, work, view = self.effort, self.work, self.part_view
+        best, best_cost = _copy(self.plan), self.primal
+        unpaid = max(0, effort.passes - len(effort.paid))
+        parts = (*effort.paid[max(0, len(effort.paid) - effort.passes) :], *[0.0] * unpaid)
+        movers = order
+        for part in parts:
+            if best_cost - self.dual <= effort.gap_goal * self.dual:
                 break
-            saved = kernels.shift(work, plan, order)
+            before = self.primal
+            price_loops.spread(work, view, part * self.best)
+            plan_loops.shift(work, view, self.plan, movers)
             worst = self._worst()
-            large = worst[self.size[worst] >= LARGE]
-            saved += kernels.make_room(work, self.table, plan, large, effort.large_tries)
-            saved += kernels.make_room(work, self.table, plan, worst, effort.tries)
+            plan_loops.make_room(work, view, self.table, self.plan, worst, effort.tries)
+            if part > 0.0:
+                self._fill(order)
             self.primal = self._cost()
-            if saved <= _WORTH_A_PASS * self.primal:
+            if self.primal < best_cost:
+                best, best_cost = _copy(self.plan), self.primal
+            if part == 0.0 and before - self.primal <= _WORTH_A_PASS * self.primal:
                 break
+            movers = worst
+        self.plan, self.primal = best, best_cost
 
     def _urgent(self, who: Integers) -> Integers:
         """Jobs in order of what is lost without a place, per part of a site and slot."""
@@ -337,23 +380,27 @@ class _Search:
 
     def _regret(self) -> Floats:
         """How much dearer than its cheapest option each job is, at the prices."""
-        now = kernels.priced_choice(self.work, self.view, self.plan.choice)
+        now = plan_loops.priced_choice(self.work, self.view, self.plan.choice)
         return now - np.minimum(self.table.priced[:, 0], self.work.skip)
 
     def _worst(self) -> Integers:
-        """Jobs that are not where they want to be, the dearest first."""
+        """Jobs that are not where they want to be, the dearest first, as far as they matter."""
         regret = self._regret()
         order = np.argsort(-regret, kind="stable")
         wanting = regret > _WORTH_A_TRY * np.minimum(self.table.priced[:, 0], self.work.skip)
-        return order[wanting[order]]
+        order = order[wanting[order]]
+        if not order.size:
+            return order
+        total = np.cumsum(regret[order])
+        return order[: 1 + int(np.searchsorted(total, self.effort.cared_for * total[-1]))]
 
     def _cost(self) -> float:
-        return float(kernels.total(self.work, self.plan.choice))
+        return float(plan_loops.total(self.work, self.plan.choice))
 
     def solution(self, *, unchanged: bool = False) -> Solution:
         choice = self.plan.choice.copy()
-        now = kernels.priced_choice(self.work, self.view, choice)
-        runner_up, runner_up_priced, runner_up_cost = kernels.runners_up(
+        now = plan_loops.priced_choice(self.work, self.view, choice)
+        runner_up, runner_up_priced, runner_up_cost = plan_loops.runners_up(
             self.work, self.table, choice
         )
         return Solution(
@@ -371,3 +418,7 @@ class _Search:
             rounds=self.looks,
             unchanged=unchanged,
         )
+
+
+def _copy(plan: Plan) -> Plan:
+    return Plan._make(array.copy() for array in plan)

@@ -12,6 +12,8 @@ def test_the_bench_reports_what_was_asked_for() -> None:
     data = report.data()
     assert data["seconds"] > 0.0
     assert data["warm_seconds"] > 0.0
+    assert data["cpu_seconds"] > 0.0
+    assert data["warm_cpu_seconds"] > 0.0
     assert data["gap_pct"] == pytest.approx(np.mean([row["gap_pct"] for row in data["rows"]]))
     assert all(row["unchanged_same"] for row in data["rows"])
     assert all(row["linear_gap_pct"] >= -1e-4 for row in data["rows"])
