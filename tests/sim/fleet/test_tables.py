@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from dure.sim.figures import percent
 from dure.sim.fleet.compare import Comparison
 from dure.sim.fleet.export import comparison_data
-from dure.sim.fleet.sheets import amount, percent, sheets, span
+from dure.sim.fleet.sheets import amount, sheets, span
 from dure.sim.fleet.tables import WIDTH, comparison_tables, explanation_tables
 from tests.sim.fleet.scenarios import read, result, scenario
 

@@ -6,11 +6,12 @@ from rich.console import Console
 
 from dure.domain.ids import TenantId
 from dure.domain.tenant import AvailabilitySlo, LatencySlo, Slo, Tenant, ThroughputSlo
+from dure.sim.figures import percent
 from dure.sim.kernel.compare import Comparison
 from dure.sim.kernel.export import comparison_data
 from dure.sim.kernel.load import ClosedLoop, KernelSpec, Program, TenantLoad
 from dure.sim.kernel.results import TenantResult
-from dure.sim.kernel.sheets import Sheet, Tone, figure, overview, percent, sheets, tenant
+from dure.sim.kernel.sheets import Sheet, Tone, figure, overview, sheets, tenant
 from dure.sim.kernel.tables import WIDTH, comparison_tables
 from dure.sim.kernel.verdicts import headline, promise_kept
 

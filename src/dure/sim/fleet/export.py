@@ -1,9 +1,9 @@
 """A fleet comparison as plain data: every figure, ready for JSON."""
 
-import math
 from typing import Any
 
 from dure.domain.units import NS_PER_S
+from dure.sim.figures import finite
 from dure.sim.fleet.compare import Comparison
 
 SCHEMA = 1
@@ -28,16 +28,5 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
         "notes": list(scenario.notes),
         "modes": [result.to_json() for result in comparison.results],
     }
-    finite: dict[str, Any] = _finite(data)
-    return finite
-
-
-def _finite(value: Any) -> Any:
-    """The same data with None for what is not a finite number."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
+    plain: dict[str, Any] = finite(data)
+    return plain

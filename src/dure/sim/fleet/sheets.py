@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from dure.sim.figures import NOTHING, percent, whole
 from dure.sim.fleet.results import FleetResult, MoneyTerms
-
-NOTHING = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +53,6 @@ def amount(value: float | None) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 or value == 0 else f"{value:.2f}"
-
-
-def percent(value: float | None) -> str:
-    """A share as a percentage that never rounds a miss up to 100."""
-    if value is None:
-        return NOTHING
-    shown = f"{100 * value:.1f}%"
-    return "99.9%" if shown == "100.0%" and value < 1.0 else shown
-
-
-def whole(value: float | None) -> str:
-    """A count."""
-    return NOTHING if value is None else f"{value:,.0f}"
 
 
 def span(seconds: float | None) -> str:

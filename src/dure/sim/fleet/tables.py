@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from dure.sim.figures import titled_table
 from dure.sim.fleet.compare import Comparison
 from dure.sim.fleet.results import ExplanationSample, FleetResult
 from dure.sim.fleet.sheets import Sheet, amount, bill_sheet, cluster_sheet, sheets, span
@@ -58,15 +59,7 @@ def _heading(comparison: Comparison) -> Text:
 
 
 def _table(sheet: Sheet) -> Table:
-    table = Table(
-        title=sheet.title,
-        title_justify="left",
-        title_style="bold",
-        header_style="dim",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
+    table = titled_table(sheet.title)
     table.add_column(sheet.corner, no_wrap=True)
     rows = [[Text(name)] for name in sheet.rows]
     for column in sheet.columns:

@@ -1,10 +1,10 @@
 """A comparison as plain data: every figure, ready for JSON."""
 
-import math
 from dataclasses import asdict, fields
 from typing import Any
 
 from dure.domain.units import NS_PER_S
+from dure.sim.figures import finite
 from dure.sim.kernel.compare import Comparison, ModeRun
 from dure.sim.kernel.results import Alone, TenantResult
 from dure.sim.kernel.verdicts import figure_of, promise_kept
@@ -36,8 +36,8 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
         ],
         "modes": [_mode(run) for run in comparison.runs],
     }
-    finite: dict[str, Any] = _finite(data)
-    return finite
+    plain: dict[str, Any] = finite(data)
+    return plain
 
 
 def _alone(name: str, figures: Alone) -> dict[str, Any]:
@@ -75,14 +75,3 @@ def _tenant(result: TenantResult) -> dict[str, Any]:
         if isinstance(value, float):
             values[name] = figure_of(result, name)
     return values
-
-
-def _finite(value: Any) -> Any:
-    """The same data with None for what is not a finite number."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

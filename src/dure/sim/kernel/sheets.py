@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dure.domain.units import format_duration
+from dure.sim.figures import NOTHING, percent, whole
 from dure.sim.kernel.compare import Comparison, ModeRun
 from dure.sim.kernel.load import TenantLoad
 from dure.sim.kernel.verdicts import figure_of, headline, promise_kept
 
-NOTHING = "–"
 _MOST_OVERVIEW_TENANTS = 5
 """Beyond that the overview would be wider than a terminal of 100 columns."""
 
@@ -86,19 +86,6 @@ def figure(value: float | None) -> str:
     if abs(value) >= 10:
         return f"{value:.1f}"
     return f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3f}"
-
-
-def percent(value: float | None) -> str:
-    """A share as a percentage that never rounds a miss up to 100."""
-    if value is None:
-        return NOTHING
-    shown = f"{100 * value:.1f}%"
-    return "99.9%" if shown == "100.0%" and value < 1.0 else shown
-
-
-def whole(value: float | None) -> str:
-    """A count."""
-    return NOTHING if value is None else f"{value:,.0f}"
 
 
 def describe_tenant(load: TenantLoad) -> str:

@@ -4,12 +4,12 @@ Marks as well as colours say what is good, so that nothing is lost in a file or 
 does not see colours.
 """
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from dure.domain.units import format_duration
+from dure.sim.figures import titled_table
 from dure.sim.kernel.compare import Comparison
 from dure.sim.kernel.sheets import LEGEND, Sheet, Tone, sheets
 
@@ -47,15 +47,7 @@ def _heading(comparison: Comparison) -> Text:
 
 
 def _table(sheet: Sheet) -> Table:
-    table = Table(
-        title=sheet.title,
-        title_justify="left",
-        title_style="bold",
-        header_style="dim",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
+    table = titled_table(sheet.title)
     table.add_column("mode", no_wrap=True)
     rows = [[Text(mode)] for mode in sheet.modes]
     for column in sheet.columns:
