@@ -32,13 +32,13 @@ def book(price: float = 0.0) -> CongestionBook:
 
 def test_one_round_moves_a_price_only_part_of_the_way() -> None:
     prices = book()
-    prices.raise_by(np.array([1.0]), np.zeros(1), WORTH, RULES)
+    prices.raise_by(np.array([1.0]), np.ones(1), WORTH, RULES)
     assert prices.now[0] == RULES.damping
 
 
 def test_one_round_never_moves_a_price_by_more_than_the_bound() -> None:
     prices = book()
-    prices.raise_by(np.array([1e6]), np.zeros(1), WORTH, RULES)
+    prices.raise_by(np.array([1e6]), np.ones(1), WORTH, RULES)
     assert prices.now[0] == RULES.most_change * WORTH[0]
 
 
@@ -52,8 +52,15 @@ def test_a_price_falls_where_devices_are_idle_and_stays_where_they_are_not() -> 
 
 def test_who_is_kept_out_by_shape_alone_raises_no_price() -> None:
     prices = book()
-    prices.raise_by(np.array([1.0]), np.array([0.5]), WORTH, RULES)
+    prices.raise_by(np.array([1.0]), np.array([-0.5]), WORTH, RULES)
     assert prices.now[0] == 0.0
+
+
+def test_few_devices_too_few_raise_a_price_less_than_many() -> None:
+    few, many = book(), book()
+    few.raise_by(np.array([1.0]), np.array([0.001]), WORTH, RULES)
+    many.raise_by(np.array([1.0]), np.array([0.1]), WORTH, RULES)
+    assert 0.0 < few.now[0] < 0.1 * many.now[0]
 
 
 @given(st.integers(1, 6), st.floats(0.1, 50.0))
@@ -64,7 +71,7 @@ def test_alternating_demand_swings_prices_within_a_bound(period: int, gain: floa
     for step in range(200):
         busy = step // period % 2 == 0
         missed = max(0.0, gain - prices.now[0]) if busy else 0.0
-        prices.raise_by(np.array([missed]), np.zeros(1), WORTH, RULES)
+        prices.raise_by(np.array([missed]), np.ones(1), WORTH, RULES)
         prices.relax((step + 1) * HOUR_NS // 4, np.array([0.0 if busy else 1.0]), RULES)
         seen.append(float(prices.now[0]))
     later = seen[100:]
@@ -76,7 +83,7 @@ def test_alternating_demand_swings_prices_within_a_bound(period: int, gain: floa
 def test_frozen_prices_do_not_move_and_pinned_ones_are_as_pinned() -> None:
     prices = book(1.0)
     frozen = CongestionRules(frozen=True)
-    prices.raise_by(np.array([1.0]), np.zeros(1), WORTH, frozen)
+    prices.raise_by(np.array([1.0]), np.ones(1), WORTH, frozen)
     prices.relax(HOUR_NS, np.ones(1), frozen)
     assert prices.now[0] == 1.0
     prices.pin({0: 3.0})

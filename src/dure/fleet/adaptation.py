@@ -34,7 +34,8 @@ SLIP_KEEP = 0.9
 PRICE_HALF_LIFE_NS = HOUR_NS // 2
 """A price that nothing holds up any more halves in this time."""
 IDLE_ENOUGH = 0.02
-"""Share of idle devices from which on nothing holds a price up."""
+"""Share of idle devices from which on nothing holds a price up; and share of devices that are
+wanted and not there from which on a price rises as fast as it may."""
 _DAY_H = 24
 """Hours of prices to come that are found at once."""
 TELLING_SHARE = 0.01
@@ -61,15 +62,19 @@ class CongestionBook:
             self.usual.grow(sites)
             self._expected = None
 
-    def raise_by(self, missed: Floats, idle: Floats, worth: Floats, rules: CongestionRules) -> None:
+    def raise_by(
+        self, missed: Floats, short: Floats, worth: Floats, rules: CongestionRules
+    ) -> None:
         """Go part of the way to the prices at which those who found no room no longer want it.
 
-        `missed` [M] is what they would still gain per device-hour. Where devices are idle they
-        were kept out by shape, not by scarcity, and no price helps. `worth` [M] is the price of a
-        device-hour by itself: the measure of the largest step.
+        `missed` [M] is what they would still gain per device-hour; `short` [M] the devices they
+        want beyond those that are idle, as a share of the site: where devices are idle they were
+        kept out by shape, not by scarcity, and no price helps; and one small job that finds a
+        large site full says little about it. `worth` [M] is the price of a device-hour by itself:
+        the measure of the largest step.
         """
         if not rules.frozen:
-            scarce = np.clip(1.0 - idle / IDLE_ENOUGH, 0.0, 1.0)
+            scarce = np.clip(short / IDLE_ENOUGH, 0.0, 1.0)
             self.now += np.minimum(rules.damping * missed, rules.most_change * worth) * scarce
 
     def pin(self, pins: Mapping[int, float]) -> None:

@@ -30,6 +30,8 @@ class ArtefactBook:
     sites: SiteBook
     known: dict[ArtefactId, Artefact] = field(default_factory=dict)
     _reach: dict[ArtefactId, tuple[int, Reach]] = field(default_factory=dict)
+    _egress: dict[ClusterId, Floats] = field(default_factory=dict)
+    """By source: prices to all clusters in the order they joined, which never changes."""
 
     def see(self, artefact: Artefact) -> bool:
         """It exists, or has reached more clusters; whether that is news."""
@@ -63,18 +65,31 @@ class ArtefactBook:
         return found
 
     def _look(self, artefact: Artefact) -> Reach:
-        fleet = self.sites.fleet
-        prices, present = [], []
-        for cluster in self.sites.cluster_ids:
-            others = [fleet.egress(place, cluster) for place in artefact.places if place != cluster]
-            prices.append(min(others, default=fleet.egress_default_per_gb))
-            present.append(cluster in artefact.places or not artefact.places)
-        rows = self.sites.columns.cluster
-        here = np.array(present, dtype=np.bool_)[rows]
+        fleet, book = self.sites.fleet, self.sites
+        prices = np.full(len(book.cluster_ids), np.inf)
+        here_by_cluster = np.full(len(book.cluster_ids), not artefact.places)
+        for place in artefact.places:
+            # A cluster does not fetch from itself.
+            own, sent = book.cluster_rows.get(place, -1), self._sent_from(place)
+            kept = prices[own] if own >= 0 else 0.0
+            np.minimum(prices, sent, out=prices)
+            if own >= 0:
+                prices[own], here_by_cluster[own] = kept, True
+        prices[np.isinf(prices)] = fleet.egress_default_per_gb
+        rows = book.columns.cluster
+        here = here_by_cluster[rows]
         size = np.float64(artefact.size_bytes)
         hours = terms.transfer_h(np.asarray(size), np.asarray(fleet.bytes_per_s))
         return Reach(
-            money=terms.transfer(np.asarray(size), np.array(prices)[rows]),
+            money=terms.transfer(np.asarray(size), prices[rows]),
             hours=np.where(here, 0.0, hours),
             present=here,
         )
+
+    def _sent_from(self, place: ClusterId) -> Floats:
+        """[clusters]: what a gigabyte costs from a place to each."""
+        known = self._egress.get(place)
+        if known is None or len(known) != len(self.sites.cluster_ids):
+            fleet, ids = self.sites.fleet, self.sites.cluster_ids
+            known = self._egress[place] = np.array([fleet.egress(place, each) for each in ids])
+        return known

@@ -19,6 +19,16 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return cast(Callable[_P, _R], numba.njit(cache=True, error_model="numpy")(function))
 
 
+def counting_nothing(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The same for a function that makes no arrays, nor calls one that returns an array.
+
+    Its code leaves out counting the users of arrays that are only looked at: a small loop over
+    arrays in tuples spends most of its time with that. Whoever calls holds the arrays meanwhile.
+    """
+    make = numba.njit(cache=True, error_model="numpy", _nrt=False)  # type: ignore[call-overload]
+    return cast(Callable[_P, _R], make(function))
+
+
 def straight(function: Callable[_P, _R], *example: _P.args, **_: _P.kwargs) -> Callable[_P, _R]:
     """The machine code for arguments of the types of these, called without a look at their types.
 

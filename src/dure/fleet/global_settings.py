@@ -16,8 +16,10 @@ class GlobalSettings:
     """Until another is set."""
     validate: bool = False
     """Check invariants after every event; for tests."""
-    start_slots_h: tuple[int, ...] = (0, 1, 2, 4, 8, 16)
-    """Hours from now at which delay-tolerant work may be planned to start, from 0, ascending."""
+    start_slots_h: tuple[int, ...] = (0, 1, 4, 12, 32, 72)
+    """Hours from now at which delay-tolerant work may be planned to start, from 0, ascending.
+    Whoever finds no room within the last of them rents: with three days, work that may wait two
+    beyond its own length can wait for most of the devices that are owned and taken now."""
     review_ns: int = HOUR_NS
     """A job that waits is looked at again at least this often."""
     most_candidates: int = 512

@@ -115,6 +115,10 @@ class GlobalState:
     _worth_version: int = -1
     _ways: dict[tuple[tuple[str, float], ...], Floats] = field(default_factory=dict)
     _ways_version: int = -1
+    _pairs: dict[tuple[tuple[str, float], ...], tuple[list[tuple[int, float]], Integers]] = field(
+        default_factory=dict
+    )
+    """By users: distinct pairs of class of devices and way, and the pair of each site."""
 
     def __post_init__(self) -> None:
         self.policy = self.settings.policy
@@ -190,6 +194,7 @@ class GlobalState:
         """[M]: round trip from users to each site, by their share of requests."""
         if self._ways_version != self.sites.version:
             self._ways.clear()
+            self._pairs.clear()
             self._ways_version = self.sites.version
         way = self._ways.get(users)
         if way is None:
@@ -205,6 +210,18 @@ class GlobalState:
             )
             way = self._ways[users] = np.asarray(by_cluster[self.sites.columns.cluster])
         return way
+
+    def kinds_and_ways(
+        self, users: tuple[tuple[str, float], ...], way: Floats
+    ) -> tuple[list[tuple[int, float]], Integers]:
+        """Distinct classes of devices and ways [M] of these users, and which of them a site has."""
+        known = self._pairs.get(users)
+        if known is None:
+            numbers: dict[tuple[int, float], int] = {}
+            each = zip(self.sites.columns.kind.tolist(), way.tolist(), strict=True)
+            pair_of = [numbers.setdefault(pair, len(numbers)) for pair in each]
+            known = self._pairs[users] = list(numbers), np.array(pair_of, dtype=np.int64)
+        return known
 
     def worth(self) -> Floats:
         """[M]: what a device-hour is worth at each site: its price, or where it is owned what

@@ -211,11 +211,13 @@ class JobRound:
         """Let congestion prices follow what was found scarce."""
         state = self.state
         state.duals = choice.duals
-        if state.policy.congestion.enabled and choice.missed.any():
+        if state.policy.congestion.enabled and choice.missed.devices.any():
             book = state.adaptation.congestion
             columns = state.sites.columns
-            idle = columns.free[:, DEVICES] / np.maximum(columns.total[:, DEVICES], 1e-9)
-            book.raise_by(choice.missed, idle, state.worth(), state.policy.congestion)
+            total = np.maximum(columns.total[:, DEVICES], 1e-9)
+            idle = columns.free[:, DEVICES] / total
+            short = choice.missed.devices / total
+            book.raise_by(choice.missed.gain, short - idle, state.worth(), state.policy.congestion)
 
     def _defer(self, job: int, track: Track, site: int, slot: int) -> list[GlobalInstruction]:
         """Plan it for later: it is called at that time, or when its site has room before."""

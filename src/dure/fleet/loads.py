@@ -7,9 +7,8 @@ learned, and predicted for the present hour and the next: what is placed now ser
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dure.domain.fleet.series import HOUR_NS, Floats
+from dure.domain.fleet.series import HOUR_NS
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.fleet.forecasts import Forecaster, ForecastError
 
@@ -28,28 +27,34 @@ class LoadBook:
 
     _rows: dict[WorkloadId, int] = field(default_factory=dict)
     _by_cluster: dict[WorkloadId, dict[ClusterId, float]] = field(default_factory=dict)
-    _now: Floats = field(default_factory=lambda: np.zeros(0))
-    """[services]: last observed; NaN: never."""
-    _peak: Floats = field(default_factory=lambda: np.zeros(0))
-    """[services]: highest of this hour so far."""
+    _now: list[float] = field(default_factory=list)
+    """By service: last observed. Lists, since observations come one by one."""
+    _peak: list[float] = field(default_factory=list)
+    """By service: highest of this hour so far."""
     _hour: int = -1
     _usual: Forecaster = field(default_factory=lambda: Forecaster(0))
     """Learns the peaks of hours that are over."""
-    _expected: Floats | None = None
-    """[services]: peak of this hour and the next, as predicted when this hour began."""
+    _expected: list[float] | None = None
+    """By service: peak of this hour and the next, as predicted when this hour began."""
 
     def observe(
         self, now_ns: int, workload: WorkloadId, cluster: ClusterId, requests_per_s: float
     ) -> None:
         """A cluster says what a service gets there."""
         self._pass_hours(now_ns)
-        row = self._rows.setdefault(workload, len(self._rows))
-        if row == len(self._now):
-            self._now, self._peak = np.append(self._now, np.nan), np.append(self._peak, np.nan)
-        parts = self._by_cluster.setdefault(workload, {})
+        parts = self._by_cluster.get(workload)
+        if parts is None:
+            parts = self._by_cluster[workload] = {}
         parts[cluster] = requests_per_s
-        self._now[row] = sum(parts.values())
-        self._peak[row] = np.fmax(self._peak[row], self._now[row])
+        now = requests_per_s if len(parts) == 1 else sum(parts.values())
+        row = self._rows.get(workload)
+        if row is None:
+            self._rows[workload] = len(self._now)
+            self._now.append(now)
+            self._peak.append(now)
+            return
+        self._now[row] = now
+        self._peak[row] = max(self._peak[row], now)
 
     def left(self, workload: WorkloadId, cluster: ClusterId) -> None:
         """A service is no longer in a cluster: others have got its requests."""
@@ -58,31 +63,32 @@ class LoadBook:
     def last(self, workload: WorkloadId) -> float | None:
         """Requests per second as last observed; None: never."""
         row = self._rows.get(workload)
-        return None if row is None or np.isnan(self._now[row]) else float(self._now[row])
+        return None if row is None else self._now[row]
 
     def peak(self, now_ns: int, workload: WorkloadId, *, forecast: bool) -> float | None:
         """The load to provide for; without forecast the last one. None: nothing was observed."""
-        last = self.last(workload)
-        if last is None or not forecast:
-            return last
+        row = self._rows.get(workload)
+        if row is None:
+            return None
+        if not forecast:
+            return self._now[row]
         self._pass_hours(now_ns)
-        row = self._rows[workload]
         if self._expected is None:
             self._expected = self._predict(now_ns)
-        highest = max(last, float(self._peak[row]))
-        expected = float(self._expected[row]) if row < len(self._expected) else highest
-        return max(highest, expected)
+        highest = max(self._now[row], self._peak[row])
+        return max(highest, self._expected[row]) if row < len(self._expected) else highest
 
     def errors(self) -> tuple[ForecastError, ...]:
         """How far off predicted peaks were."""
         return self._usual.errors()
 
-    def _predict(self, now_ns: int) -> NDArray[np.float64]:
-        """[services]: the higher of this hour's and the next hour's peak; NaN: not known yet."""
+    def _predict(self, now_ns: int) -> list[float]:
+        """By service: the higher of this hour's and the next hour's peak; NaN: not known yet."""
         if not len(self._usual):
-            return np.zeros(0)
+            return []
         ahead = self._usual.ahead(now_ns, _HOURS_AHEAD)
-        return np.asarray((ahead.mean + ahead.spread).max(axis=1))
+        peaks: list[float] = (ahead.mean + ahead.spread).max(axis=1).tolist()
+        return peaks
 
     def _pass_hours(self, now_ns: int) -> None:
         """Learn the peaks of the hour that is over."""
@@ -92,10 +98,11 @@ class LoadBook:
         if self._hour >= 0 and len(self._now):
             if len(self._usual) < len(self._now):
                 self._usual.grow(len(self._now))
-            self._usual.observe(self._hour * HOUR_NS, self._peak)
+            now = np.array(self._now)
+            self._usual.observe(self._hour * HOUR_NS, np.array(self._peak))
             # Clusters tell what changed: in hours without news loads were as last observed.
             for quiet in range(max(self._hour + 1, hour - _MOST_QUIET_H), hour):
-                self._usual.observe(quiet * HOUR_NS, self._now)
+                self._usual.observe(quiet * HOUR_NS, now)
         self._hour = hour
-        self._peak = self._now.copy()
+        self._peak = list(self._now)
         self._expected = None

@@ -61,6 +61,58 @@ def take_turns(wants: Wants, kind: Integers, left: Floats, order: Integers) -> I
 
 
 @compiled
+def _fits(wants: Wants, kind: Integers, left: Floats, job: int, option: int) -> bool:
+    """Whether what is left has room for a job's option."""
+    slots = left.shape[1]
+    site, slot = option // slots, option % slots
+    for busy in range(slot, min(slots, slot + wants.span[job])):
+        for dimension in range(left.shape[2]):
+            if wants.usage[job, kind[site], dimension] > left[site, busy, dimension] + 1e-9:
+                return False
+    return True
+
+
+@compiled
+def _take(wants: Wants, kind: Integers, left: Floats, job: int, option: int, times: float) -> None:
+    """Take a job's option from what is left, or with -1 give it back; no option: nothing."""
+    if option >= 0:
+        slots = left.shape[1]
+        site, slot = option // slots, option % slots
+        for busy in range(slot, min(slots, slot + wants.span[job])):
+            left[site, busy] -= times * wants.usage[job, kind[site]]
+
+
+@compiled
+def look_again(
+    wants: Wants, kind: Integers, left: Floats, chosen: Integers, passes: int
+) -> Integers:
+    """[J]: the same options, each changed for a cheaper one that what is left has room for.
+
+    `left` [M, T, D] is what there is before anything is chosen; it is used up. One job after the
+    other looks, at most `passes` times over.
+    """
+    cost, skip, _, _ = wants
+    better = chosen.copy()
+    for job in range(better.size):
+        _take(wants, kind, left, job, better[job], 1.0)
+    for _ in range(passes):
+        changed = False
+        for job in range(better.size):
+            found = better[job]
+            best = skip[job] if found < 0 else cost[job, found]
+            _take(wants, kind, left, job, found, -1.0)
+            for option in range(cost.shape[1]):
+                if cost[job, option] < best and _fits(wants, kind, left, job, option):
+                    best, found = cost[job, option], option
+            _take(wants, kind, left, job, found, 1.0)
+            changed = changed or found != better[job]
+            better[job] = found
+        if not changed:
+            break
+    return better
+
+
+@compiled
 def crowding(
     devices: Floats, kind: Integers, prices: Floats, edges_h: Floats, run_h: Floats
 ) -> Floats:
@@ -149,20 +201,22 @@ def close_full(wants: Wants, kind: Integers, left: Floats) -> Floats:
     cost, _, usage, span = wants
     sites, slots, dimensions = left.shape
     least = np.full(cost.shape[0], np.inf)
+    room_until = np.empty(slots, dtype=np.int64)
     for job in range(cost.shape[0]):
         for site in range(sites):
+            # From the last slot back: the slot up to which a job that is there then has room.
+            until = slots
+            for slot in range(slots - 1, -1, -1):
+                for dimension in range(dimensions):
+                    if usage[job, kind[site], dimension] > left[site, slot, dimension] + 1e-9:
+                        until = slot
+                        break
+                room_until[slot] = until
             for slot in range(slots):
                 value = cost[job, site * slots + slot]
                 if not value < np.inf:
                     continue
-                fits = True
-                for busy in range(slot, min(slots, slot + span[job])):
-                    for dimension in range(dimensions):
-                        need = usage[job, kind[site], dimension]
-                        if need > left[site, busy, dimension] + 1e-9:
-                            fits = False
-                            break
-                if fits:
+                if room_until[slot] >= min(slots, slot + span[job]):
                     least[job] = min(least[job], value)
                 else:
                     cost[job, site * slots + slot] = np.inf
@@ -170,29 +224,55 @@ def close_full(wants: Wants, kind: Integers, left: Floats) -> Floats:
 
 
 @compiled
-def missed_gains(
-    wants: Wants, kind: Integers, run_h: Floats, chosen: Integers, least_share: float
-) -> Floats:
-    """[M]: mean gain per device-hour of jobs that would rather be at a site now than they are.
+def by_site(cost: Floats) -> Floats:
+    """[J, M]: the cheapest start of each job at each site; `cost` is [J, M, T]."""
+    jobs, sites, slots = cost.shape
+    least = np.empty((jobs, sites))
+    for job in range(jobs):
+        for site in range(sites):
+            value = cost[job, site, 0]
+            for slot in range(1, slots):
+                value = min(value, cost[job, site, slot])
+            least[job, site] = value
+    return least
 
-    `chosen` [J] are options as of `take_turns`. Gains below `least_share` of what a job pays do
-    not count, nor do jobs that found nothing: they say how little there is, not what it is worth.
+
+class Missed(NamedTuple):
+    """What jobs that found no room at a site lost by it, [M]."""
+
+    gain: Floats
+    """Per device-hour, mean over the device-hours that they would have taken."""
+    devices: Floats
+    """That they would have taken."""
+
+
+@compiled
+def missed_gains(
+    wants: Wants, now: Floats, kind: Integers, run_h: Floats, chosen: Integers, least_share: float
+) -> Missed:
+    """Jobs that would rather be at a site now, at its full price, than where and when they are.
+
+    `now` [J, M] is what that would cost; `chosen` [J] are options as of `take_turns`. Gains below
+    `least_share` of what a job pays do not count, nor do jobs that found nothing: they say how
+    little there is, not what it is worth.
     """
     cost, _, usage, _ = wants
     jobs, sites = run_h.shape
-    slots = cost.shape[1] // sites
-    gains, weights = np.zeros(sites), np.zeros(sites)
+    gains, hours, taken = np.zeros(sites), np.zeros(sites), np.zeros(sites)
     for job in range(jobs):
         if chosen[job] < 0:
             continue
         got = cost[job, chosen[job]]
         for site in range(sites):
-            value = cost[job, site * slots]
+            value = now[job, site]
             if value < np.inf and got - value > least_share * abs(got):
                 devices = usage[job, kind[site], 0]
-                gains[site] += devices * (got - value) / max(devices * run_h[job, site], 1e-9)
-                weights[site] += devices
-    return gains / np.maximum(weights, 1e-9)
+                # By device-hours: what a job of a minute saves on a transfer or a node of its own
+                # would otherwise count as if its devices were worth that for hours.
+                gains[site] += got - value
+                hours[site] += devices * run_h[job, site]
+                taken[site] += devices
+    return Missed(gains / np.maximum(hours, 1e-9), taken)
 
 
 class Needed(NamedTuple):

@@ -20,11 +20,14 @@ from dure.fleet.assignment.solve import Effort, solve
 from dure.fleet.costs import CostTable, Surroundings, slot_lengths_h, spans
 from dure.fleet.round_loops import (
     Free,
+    Missed,
     Needed,
     Wants,
+    by_site,
     close_full,
     count_rooms,
     crowding,
+    look_again,
     missed_gains,
     price,
     scarcity,
@@ -44,6 +47,8 @@ MISSED_SHARE = 0.01
 """Gains below this part of what a job pays say nothing about scarcity."""
 CERTAIN_GAP = 0.001
 """A choice known to be this near the best is taken as it is."""
+_LOOKS_AGAIN = 3
+"""How often jobs look at what the others have left, at most."""
 _SITES_KEPT = 16
 """Cheapest sites per job that prices are found for; a round's few jobs rarely fill more."""
 _SKIP_FACTOR = 1.5
@@ -74,8 +79,8 @@ class Choice:
     """[J, M, T]: cost with congestion."""
     crowding: Floats
     """[J, M, T]: congestion alone."""
-    missed: Floats
-    """[M]: what jobs that found no room there would still gain by it, per device-hour."""
+    missed: Missed
+    """[M]: what jobs that found no room there would still gain by it, and how much they want."""
     duals: Prices | None
     skip: Floats
     """[J]"""
@@ -157,7 +162,7 @@ def decide(
     table: CostTable, room: Room, around: Surroundings, warm: Prices | None = None
 ) -> Choice:
     """Choose a site and a start for every candidate, or none."""
-    crowded = _crowding(table, around)
+    crowded, full = _crowding(table, around)
     offers = price(table.total, crowded, room.fits_now, _skip_factors(table))
     priced, cost, skip = offers.priced, offers.cost, offers.skip
     busy = spans(table)
@@ -168,8 +173,9 @@ def decide(
     option, certain = _one_by_one(wants, room, least, kind)
     site, slot = _apart(option, slots)
     at_prices = wants._replace(cost=priced.reshape(jobs, -1))
+    now = table.total[:, :, 0] + full
     if certain:
-        missed = missed_gains(at_prices, kind, table.run_h, option, MISSED_SHARE)
+        missed = missed_gains(at_prices, now, kind, table.run_h, option, MISSED_SHARE)
         return Choice(site, slot, priced, crowded, missed, warm, skip)
     kept = _worth_keeping(cost, site)
     shift = np.minimum(np.where(np.isfinite(least), least, 0.0), 0.0)
@@ -185,14 +191,15 @@ def decide(
     duals[kept] = solution.prices.site
     extra = scarcity(table.usage, kind, duals, busy)
     site, slot = _apart(solution.choice, slots)
-    site = np.where(site >= 0, kept[site], UNPLACED)
-    option = np.where(site >= 0, site * slots + slot, UNPLACED)
+    option = np.where(site >= 0, kept[site] * slots + slot, UNPLACED)
+    option = _looked_again(wants, room, kind, option)
+    site, slot = _apart(option, slots)
     return Choice(
         site=site,
         slot=slot,
         priced=priced + extra,
         crowding=crowded + extra,
-        missed=missed_gains(at_prices, kind, table.run_h, option, MISSED_SHARE),
+        missed=missed_gains(at_prices, now, kind, table.run_h, option, MISSED_SHARE),
         duals=replace(solution.prices, site=duals),
         skip=skip,
     )
@@ -207,17 +214,28 @@ def _apart(option: Integers, slots: int) -> tuple[Integers, Integers]:
     )
 
 
+def _looked_again(wants: Wants, room: Room, kind: Integers, option: Integers) -> Integers:
+    """[J]: each job's option once it has seen what the others leave.
+
+    The assignment is good as a whole: beside one job that costs thousands, what a small one pays
+    too much is lost in its gap.
+    """
+    better = look_again(wants, kind, room.capacity.copy(), option, _LOOKS_AGAIN)
+    site, slot = _apart(better, room.capacity.shape[1])
+    return better if _within(room.tenancy, wants, site, slot, kind) else option
+
+
 def _worth_keeping(cost: Floats, site: Integers) -> Integers:
     """Sites that matter to anybody in this round: each job's cheapest, and those already chosen."""
-    by_site = cost.min(axis=2)
-    count = by_site.shape[1]
+    count = cost.shape[1]
     if count <= _SITES_KEPT:
         return np.arange(count)
-    cheapest = np.argpartition(by_site, _SITES_KEPT - 1, axis=1)[:, :_SITES_KEPT]
+    least = by_site(cost)
+    cheapest = np.argpartition(least, _SITES_KEPT - 1, axis=1)[:, :_SITES_KEPT]
     wanted = np.zeros(count, dtype=np.bool_)
     wanted[cheapest.ravel()] = True
     wanted[site[site >= 0]] = True
-    wanted &= np.isfinite(by_site).any(axis=0)
+    wanted &= np.isfinite(least).any(axis=0)
     return np.flatnonzero(wanted)
 
 
@@ -227,18 +245,31 @@ def _kept_tenancy(tenancy: Tenancy | None, kept: Integers) -> Tenancy | None:
     return replace(tenancy, spend=tenancy.spend[:, kept], grams=tenancy.grams[:, kept])
 
 
-def _crowding(table: CostTable, around: Surroundings) -> Floats:
-    """[J, M, T]: what known congestion prices add over the hours a job would hold devices."""
-    book = around.adaptation.congestion
+def _crowding(table: CostTable, around: Surroundings) -> tuple[Floats, Floats]:
+    """What known congestion prices add over the hours a job would hold devices.
+
+    [J, M, T]: as each job is charged; [J, M]: in full, started now. A job that may wait is charged
+    only what an hour costs beyond the cheapest hour that it could wait for at that site: the rest
+    says that the site is always wanted, and to that its plan, which takes room that is not taken
+    yet, has already given way. Charged in full, nobody would wait for a place that is wanted at
+    every hour, and all who could have would rent at once.
+    """
+    book, shape = around.adaptation.congestion, table.total.shape
     if not around.policy.congestion.enabled or not len(book.now):
-        return np.zeros(table.total.shape)
+        return np.zeros(shape), np.zeros(shape[:2])
     prices = book.ahead(around.now_ns, table.slots_h, forecast=around.policy.forecast)
     if not prices.any():
-        return np.zeros(table.total.shape)
+        return np.zeros(shape), np.zeros(shape[:2])
     starts = np.array(table.slots_h, dtype=np.float64)
     edges = np.append(starts, starts[-1] + slot_lengths_h(table.slots_h)[-1])
-    kind = around.sites.columns.kind
-    return crowding(table.usage[:, :, DEVICES].copy(), kind, prices, edges, table.run_h)
+    kind, devices = around.sites.columns.kind, table.usage[:, :, DEVICES].copy()
+    charged = crowding(devices, kind, prices, edges, table.run_h)
+    full = charged[:, :, 0].copy()
+    patient = np.flatnonzero(table.may_wait)
+    if len(patient):
+        beyond = prices - prices.min(axis=1, keepdims=True)
+        charged[patient] = crowding(devices[patient], kind, beyond, edges, table.run_h[patient])
+    return charged, full
 
 
 def _skip_factors(table: CostTable) -> Floats:

@@ -5,6 +5,7 @@ room is kept for it, so that jobs do not take what its cluster's autoscaler will
 has not enough, the service gets a part in another cluster as well, until one is enough again.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,9 +106,14 @@ def wanted_parts(service: Service, track: Track, state: GlobalState) -> int:
 
 
 def _clusters(track: Track, state: GlobalState) -> int:
-    """Clusters that could serve it."""
-    rows = np.flatnonzero(possible(track, state.sites) & state.sites.columns.up)
-    return len(np.unique(state.sites.columns.cluster[rows]))
+    """Clusters that could serve it; what is up changes with the version of the book of sites."""
+    key, version = (track.instances, track.workload.clusters), state.sites.version
+    known = track.needs.reach.get(key)
+    if known is None or known[0] != version:
+        rows = np.flatnonzero(possible(track, state.sites) & state.sites.columns.up)
+        known = version, len(np.unique(state.sites.columns.cluster[rows]))
+        track.needs.reach[key] = known
+    return known[1]
 
 
 def observe_load(
@@ -130,10 +136,10 @@ def observe_load(
     missing = keep_room(state, track, service)
     if event.replicas and track.phase is Phase.PLACED:
         track.phase = Phase.RUNNING
-    settled = track.phase is Phase.RUNNING
-    settled = settled and len(track.places) >= wanted_parts(service, track, state)
-    more = settled and len(track.places) < _clusters(track, state)
-    if missing > 0 and event.violated_share > 0.0 and more:
+    if missing <= 0 or event.violated_share <= 0.0 or track.phase is not Phase.RUNNING:
+        return
+    settled = len(track.places) >= wanted_parts(service, track, state)
+    if settled and len(track.places) < _clusters(track, state):
         track.parts = len(track.places) + 1
         state.waiting.admit(track)
 
@@ -159,10 +165,15 @@ def keep_room(state: GlobalState, track: Track, service: Service) -> int:
 def _room_at(state: GlobalState, track: Track, place: PlaceRow) -> int:
     """Instances of a service that its site has room for, beside those it has and others' room."""
     columns = state.sites.columns
-    unit = track.needs.usage[columns.kind[place.site]]
-    free = columns.free[place.site] + unit * place.kept
-    counted = unit > 0
-    return max(0, int(np.floor((free[counted] + 1e-9) / unit[counted]).min(initial=np.inf)))
+    unit: list[float] = track.needs.usage[columns.kind[place.site]].tolist()
+    free: list[float] = columns.free[place.site].tolist()
+    # One number each: calls on whole arrays would take longer than the sum.
+    rooms = (
+        math.floor((left + each * place.kept + 1e-9) / each)
+        for left, each in zip(free, unit, strict=True)
+        if each > 0
+    )
+    return max(0, min(rooms))
 
 
 def peak_rate(track: Track, service: Service) -> float:
@@ -351,19 +362,13 @@ def _replicas(
     state: GlobalState, track: Track, service: Service, way: Floats, rate: float
 ) -> tuple[NDArray[np.int64], Floats]:
     """[M] instances for its load, and milliseconds a request takes there alone."""
-    columns = state.sites.columns
-    replicas = np.ones(len(state.sites), dtype=np.int64)
-    alone = np.full(len(state.sites), np.inf)
-    known: dict[tuple[int, float], int] = {}
-    for row in range(len(state.sites)):
-        kind = int(columns.kind[row])
-        if not track.needs.fits[kind]:
-            continue
-        profile = state.sites.kinds[kind][0]
-        budget = service.target_latency_ms - float(way[row])
-        key = (kind, budget)
-        if key not in known:
-            known[key] = max(1, replicas_for(track.workload, profile, rate, budget))
-        replicas[row] = known[key]
-        alone[row] = service.service_time_ms / speed(track.workload, profile)
-    return replicas, alone
+    pairs, pair_of = state.kinds_and_ways(service.users, way)
+    workload, fits = track.workload, track.needs.fits.tolist()
+    replicas, alone = [1] * len(pairs), [np.inf] * len(pairs)
+    for number, (kind, way_ms) in enumerate(pairs):
+        if fits[kind]:
+            profile = state.sites.kinds[kind][0]
+            budget = service.target_latency_ms - way_ms
+            replicas[number] = max(1, replicas_for(workload, profile, rate, budget))
+            alone[number] = service.service_time_ms / speed(workload, profile)
+    return np.array(replicas, dtype=np.int64)[pair_of], np.array(alone)[pair_of]

@@ -62,6 +62,8 @@ class Needs:
     )
     """By instances and clusters: where workloads of this shape could run, as of a version of the
     book of sites."""
+    reach: dict[MaskKey, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
+    """The same: in how many clusters that can be reached."""
 
 
 def needs_of(workload: Workload, sites: SiteBook) -> Needs:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dure.fleet.assignment.shapes import Floats, Integers, Plan, Table, View, Work
-from dure.fleet.compiled import compiled
+from dure.fleet.compiled import compiled, counting_nothing
 
 ROOM = 1e-9
 """Part of a limit by which sums may pass it: rounding, not capacity."""
@@ -14,7 +14,7 @@ _SITE, _TENANT = 1, 2
 """Where a job lacks something."""
 
 
-@compiled
+@counting_nothing
 def priced(work: Work, view: View, job: int, option: int) -> float:
     """What an option costs at the prices of a view."""
     slots = work.sizes[0]
@@ -33,7 +33,7 @@ def priced(work: Work, view: View, job: int, option: int) -> float:
     return value
 
 
-@compiled
+@counting_nothing
 def fits(work: Work, left: Floats, job: int, option: int) -> bool:
     """Whether every row has enough left for a job at an option."""
     slots, tenants, tenancy = work.sizes
@@ -63,7 +63,7 @@ def fits(work: Work, left: Floats, job: int, option: int) -> bool:
     return True
 
 
-@compiled
+@counting_nothing
 def take(work: Work, left: Floats, job: int, option: int, sign: float) -> None:
     """Take what a job uses from every row (sign 1), or give it back (sign -1)."""
     slots, tenants, tenancy = work.sizes
@@ -108,12 +108,31 @@ def _tenant_floors(work: Work) -> Floats:
 
 
 @compiled
+def _least_room(work: Work, room: Floats) -> Floats:
+    """[M, D]: what is there in every slot."""
+    slots, sites, dimensions = work.sizes[0], work.profile.size, work.usage.shape[2]
+    least = np.full((sites, dimensions), _NEVER)
+    for site in range(sites):
+        for slot in range(slots):
+            for dimension in range(dimensions):
+                row = (site * slots + slot) * dimensions + dimension
+                least[site, dimension] = min(least[site, dimension], room[row])
+    return least
+
+
+@compiled
+def _within(amounts: Floats, most: float) -> bool:
+    """Whether no amount is more than that."""
+    return bool(most == _NEVER or amounts.max() <= most)
+
+
+@compiled
 def mask(work: Work, largest: Floats) -> None:
     """Take out options that a job can never have: too large for a site, a cap or a budget."""
     slots, _, tenancy = work.sizes
     usage, spend, grams, cost = work.usage, work.spend, work.grams, work.cost
-    dimensions = usage.shape[2]
     room = work.limit * (1.0 + ROOM)
+    least = _least_room(work, room)
     floors = _tenant_floors(work)
     for job in range(work.skip.size):
         tenant = work.tenant[job]
@@ -124,23 +143,23 @@ def mask(work: Work, largest: Floats) -> None:
                 continue
             # Most jobs fit in every slot: nothing more to look at.
             free = True
-            for slot in range(slots):
-                for dimension in range(dimensions):
-                    row = (site * slots + slot) * dimensions + dimension
-                    free = free and usage[job, profile, dimension] <= room[row]
-            if tenancy:
-                free = free and work.share[job, profile] <= floors[tenant, 0]
-                for slot in range(spend.shape[2]):
-                    free = free and spend[job, site, slot] <= floors[tenant, 1]
-                for slot in range(grams.shape[2]):
-                    free = free and grams[job, site, slot] <= floors[tenant, 2]
+            for dimension in range(usage.shape[2]):
+                if usage[job, profile, dimension] > least[site, dimension]:
+                    free = False
+                    break
+            if free and tenancy:
+                free = (
+                    work.share[job, profile] <= floors[tenant, 0]
+                    and _within(spend[job, site], floors[tenant, 1])
+                    and _within(grams[job, site], floors[tenant, 2])
+                )
             if not free:
                 for option in range(site * slots, (site + 1) * slots):
-                    if not fits(work, room, job, option):
+                    if cost[job, option] < _NEVER and not fits(work, room, job, option):
                         cost[job, option] = _NEVER
 
 
-@compiled
+@counting_nothing
 def put(work: Work, plan: Plan, job: int, option: int) -> None:
     """Place a job."""
     take(work, plan.left, job, option, 1.0)
@@ -150,7 +169,7 @@ def put(work: Work, plan: Plan, job: int, option: int) -> None:
     _link(plan.tenant_head, plan.tenant_after, plan.tenant_before, work.tenant[job], job)
 
 
-@compiled
+@counting_nothing
 def lift(work: Work, plan: Plan, job: int) -> None:
     """Take a placed job from its place."""
     option = plan.choice[job]
@@ -161,7 +180,7 @@ def lift(work: Work, plan: Plan, job: int) -> None:
     _unlink(plan.tenant_head, plan.tenant_after, plan.tenant_before, work.tenant[job], job)
 
 
-@compiled
+@counting_nothing
 def _link(head: Integers, after: Integers, before: Integers, key: int, job: int) -> None:
     first = head[key]
     after[job] = first
@@ -171,7 +190,7 @@ def _link(head: Integers, after: Integers, before: Integers, key: int, job: int)
     head[key] = job
 
 
-@compiled
+@counting_nothing
 def _unlink(head: Integers, after: Integers, before: Integers, key: int, job: int) -> None:
     previous, following = before[job], after[job]
     if previous >= 0:
@@ -182,14 +201,14 @@ def _unlink(head: Integers, after: Integers, before: Integers, key: int, job: in
         before[following] = previous
 
 
-@compiled
+@counting_nothing
 def value_of(work: Work, view: View, job: int, option: int) -> float:
     """What a job costs at an option or unplaced, at the prices of a view."""
     value: float = priced(work, view, job, option) if option >= 0 else work.skip[job]
     return value
 
 
-@compiled
+@counting_nothing
 def keep_choice(work: Work, plan: Plan, order: Integers, wanted: Integers) -> None:
     """Place jobs in an order at the option each wants, where it still fits."""
     for job in order:
@@ -198,7 +217,7 @@ def keep_choice(work: Work, plan: Plan, order: Integers, wanted: Integers) -> No
             put(work, plan, job, option)
 
 
-@compiled
+@counting_nothing
 def repair(
     work: Work, view: View, table: Table, plan: Plan, order: Integers, patience: Floats
 ) -> None:
@@ -232,7 +251,7 @@ def repair(
                 put(work, plan, job, chosen)
 
 
-@compiled
+@counting_nothing
 def _cheapest(work: Work, view: View, left: Floats, job: int, bar: float, but: int) -> int:
     """The option with room that is cheapest at the prices, below a bar, but one; -1: none."""
     slots, _, tenancy = work.sizes
@@ -263,7 +282,7 @@ def _cheapest(work: Work, view: View, left: Floats, job: int, bar: float, but: i
     return chosen
 
 
-@compiled
+@counting_nothing
 def _elsewhere(work: Work, view: View, plan: Plan, job: int) -> int:
     """The cheapest other option with room for a job, or -1; and note what it would cost more."""
     option = plan.choice[job]
@@ -276,7 +295,7 @@ def _elsewhere(work: Work, view: View, plan: Plan, job: int) -> int:
     return other
 
 
-@compiled
+@counting_nothing
 def shift(work: Work, view: View, plan: Plan, order: Integers) -> float:
     """Move each job to the cheapest option with room, where that saves; the saving."""
     saved = 0.0
@@ -294,7 +313,7 @@ def shift(work: Work, view: View, plan: Plan, order: Integers) -> float:
     return saved
 
 
-@compiled
+@counting_nothing
 def _lack(work: Work, plan: Plan, job: int, option: int) -> int:
     """Note what a job lacks at an option: 0 nothing, 1 room at the site, 2 only its tenant's."""
     slots, tenants, tenancy = work.sizes
@@ -333,7 +352,7 @@ def _lack(work: Work, plan: Plan, job: int, option: int) -> int:
     return short_of
 
 
-@compiled
+@counting_nothing
 def _pick_at_site(work: Work, plan: Plan, job: int, option: int, budget: float) -> int:
     """Whose going gives most of what is lacking at the site for what it costs; -1: nobody's."""
     slots = work.sizes[0]
@@ -372,7 +391,7 @@ def _pick_at_site(work: Work, plan: Plan, job: int, option: int, budget: float) 
     return best
 
 
-@compiled
+@counting_nothing
 def _pick_of_tenant(work: Work, plan: Plan, job: int, option: int, budget: float) -> int:
     """Whose going gives most of what the tenant lacks for what it costs; -1: nobody's."""
     slots = work.sizes[0]
@@ -419,7 +438,7 @@ def _pick_of_tenant(work: Work, plan: Plan, job: int, option: int, budget: float
     return best
 
 
-@compiled
+@counting_nothing
 def _try_room(work: Work, view: View, plan: Plan, job: int, option: int) -> float:
     """Place a job where there is no room by moving others away, where that saves; the saving."""
     old = plan.choice[job]
@@ -466,7 +485,7 @@ def _try_room(work: Work, view: View, plan: Plan, job: int, option: int) -> floa
     return saved
 
 
-@compiled
+@counting_nothing
 def _undo(work: Work, plan: Plan, job: int, old: int, count: int) -> None:
     """Put a job and those moved for it back where they were."""
     if plan.choice[job] >= 0:
@@ -480,7 +499,7 @@ def _undo(work: Work, plan: Plan, job: int, old: int, count: int) -> None:
         put(work, plan, job, old)
 
 
-@compiled
+@counting_nothing
 def make_room(
     work: Work, view: View, table: Table, plan: Plan, order: Integers, tries: int
 ) -> float:
@@ -502,7 +521,7 @@ def make_room(
     return saved
 
 
-@compiled
+@counting_nothing
 def total(work: Work, choice: Integers) -> float:
     """What an assignment costs."""
     cost = 0.0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dure.fleet.assignment.shapes import Floats, Integers, Table, View, Walk, Work
-from dure.fleet.compiled import compiled
+from dure.fleet.compiled import compiled, counting_nothing
 
 _NEVER = np.inf
 _WORTH = 1e-9
@@ -13,7 +13,7 @@ _LEAST_SUPPLY = 0.02
 """Part of a limit that excess is measured in at least, where little is left."""
 
 
-@compiled
+@counting_nothing
 def spread(work: Work, view: View, prices: Floats) -> None:
     """Sum prices over the slots that a job of each span would be busy."""
     sites = work.profile.size
@@ -47,7 +47,7 @@ def spread(work: Work, view: View, prices: Floats) -> None:
         carbon[tenant] = prices[carbon_row + tenant] + prices[carbon_row + tenants]
 
 
-@compiled
+@counting_nothing
 def scan(  # noqa: PLR0912, PLR0915, the hottest loop: calls in it cost more than they tidy
     work: Work, view: View, table: Table, who: Integers
 ) -> float:
@@ -118,7 +118,7 @@ def scan(  # noqa: PLR0912, PLR0915, the hottest loop: calls in it cost more tha
     return total
 
 
-@compiled
+@counting_nothing
 def choose(work: Work, view: View, table: Table, who: Integers, left: Floats) -> None:
     """Let jobs take the cheapest of their kept options; `left` falls below zero where many do."""
     slots, tenants, tenancy = work.sizes

@@ -62,6 +62,8 @@ class Field:
         self.footprints: list[Footprint] = []
         """By their number."""
         self._packed: list[int] = []
+        self._amounts: list[Ints] = []
+        """What each takes, in the order of `used`."""
         self._heard: list[Footprint] = []
         self._blocks: dict[tuple[int, int], int | None] = {}
         self._blank = packing.Packer([_node(group, self.profile)], 1, _WEIGHTS)
@@ -73,6 +75,7 @@ class Field:
         """Every slice it can give out, without CPU and host memory."""
         self.probes = [(each.template, self.number(each)) for each in self.slices]
         """Slice templates the group gives out, and the shapes that stand for them."""
+        self._probed: Ints = np.array([self._packed[shape] for _, shape in self.probes], np.int64)
         self._rooms = _rooms(self.profile, group.mode)
         self._room: Ints = np.zeros((group.count, len(self.probes)), dtype=np.int64)
         self._stale = set(range(group.count))
@@ -89,6 +92,7 @@ class Field:
             known = self._numbers[footprint] = len(self.footprints)
             self.footprints.append(footprint)
             self._packed.append(self._tell(footprint))
+            self._amounts.append(_amounts(footprint))
         return known
 
     def packed(self, shape: int) -> int:
@@ -154,6 +158,11 @@ class Field:
         totals = self._room[self.up].sum(axis=0).tolist()
         return tuple((name, total) for (name, _), total in zip(self.probes, totals, strict=True))
 
+    def probe(self) -> tuple[tuple[str, int], ...]:
+        """How many more of each slice all nodes have room for, with CPU and host memory."""
+        counts = self.packer.copies_of(self._probed)
+        return tuple((name, count) for (name, _), count in zip(self.probes, counts, strict=True))
+
     def in_use(self) -> Flags:
         """Nodes on which anything is taken."""
         flags: Flags = self.packer.ground.used > 0
@@ -166,12 +175,11 @@ class Field:
 
     def add(self, used: Ints, spot: Spot, sign: int) -> None:
         """Add what a spot uses to a table like `used`."""
-        each, node = spot.footprint, spot.node - self.first_node
-        used[0, node] += sign * each.devices * each.compute_milli
-        used[1, node] += sign * each.devices * each.memory_bytes
-        used[2, node] += sign * each.devices * each.bandwidth_milli
-        used[3, node] += sign * each.cpu_milli
-        used[4, node] += sign * each.host_memory_bytes
+        column = used[:, spot.placement.node - self.first_node]
+        if sign > 0:
+            column += self._amounts[spot.shape]
+        else:
+            column -= self._amounts[spot.shape]
 
     def spot(self, found: packing.Placement, shape: int, index: int) -> Spot:
         """A place of the packing core in the cluster's own numbers."""
@@ -188,13 +196,15 @@ class Field:
 
     def place(self, spot: Spot) -> packing.Placement:
         """The reverse of `spot`."""
-        there = spot.placement
-        return packing.Placement(
-            self._packed[spot.shape],
-            there.node - self.first_node,
-            tuple(device - self.first_device for device in there.devices),
-            there.masks or (0,) * len(there.devices),
-        )
+        if spot.packed is None:
+            there = spot.placement
+            spot.packed = packing.Placement(
+                self._packed[spot.shape],
+                there.node - self.first_node,
+                tuple(device - self.first_device for device in there.devices),
+                there.masks or (0,) * len(there.devices),
+            )
+        return spot.packed
 
     def block(self, shape: int, count: int) -> int | None:
         """The core's number for so many instances side by side in one link domain, if they fit."""
@@ -242,6 +252,13 @@ class _Rooms:
 def _rooms(profile: DeviceProfile, mode: ShareMode) -> _Rooms:
     """All clusters share what was worked out for a kind of device: it depends on nothing else."""
     return _Rooms(profile, mode)
+
+
+def _amounts(each: Footprint) -> Ints:
+    """What an instance takes of its node."""
+    of_devices = (each.compute_milli, each.memory_bytes, each.bandwidth_milli)
+    amounts = (*(each.devices * one for one in of_devices), each.cpu_milli, each.host_memory_bytes)
+    return np.array(amounts, dtype=np.int64)
 
 
 _WEIGHTS = packing.CONSOLIDATE

@@ -6,6 +6,7 @@ from dure.domain.fleet.decisions import InstanceId, Order, Placement
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import PoolId, WorkloadId
 from dure.fleet.fit import Footprint
+from dure.fleet.packing import packer as packing
 
 NEVER_NS = 2**62
 """A moment that never comes."""
@@ -20,6 +21,8 @@ class Spot:
     """What was asked for, as the yard numbers it."""
     footprint: Footprint
     group: int
+    packed: packing.Placement | None = field(default=None, init=False, compare=False, repr=False)
+    """What the packing core calls it: worked out once, when it is first asked for."""
 
     @property
     def node(self) -> int:

@@ -60,9 +60,7 @@ class Summaries:
             free_cpu_milli=nodes * shape.cpu_milli - cpu,
             free_host_memory_bytes=nodes * shape.host_memory_bytes - host,
             largest_node_free=max((free for free, count in enumerate(by_free) if count), default=0),
-            free_slices=tuple(
-                (name, each.packer.copies(each.packed(shape))) for name, shape in each.probes
-            ),
+            free_slices=each.probe(),
             waiting_devices=missing,
             fragmentation=each.packer.fragmentation(),
             revision=revision,

@@ -139,7 +139,11 @@ class Tidy:
             for instance in self.floor.on_node[where.first_node + node].values()
             if task.priority >= instance.task.priority and self._may_move(instance, now_ns)
         ]
-        able.sort(key=lambda each: (displacement_cost(each.task, now_ns), each.id.index))
+        costs = {
+            id(task): displacement_cost(task, now_ns)
+            for task in {id(each.task): each.task for each in able}.values()
+        }
+        able.sort(key=lambda each: (costs[id(each.task)], each.id.index))
         return able
 
     # Plans

@@ -166,8 +166,9 @@ def _open_node(
     allowed: Flags | None,
 ) -> MovePlan | None:
     """The first single instance whose leaving suffices, else the first few together."""
-    for each in movable:
-        plan = _try_without(packer, shape, node, (each,), allowed)
+    opens = packer.opened_by(shape, node, [each.placement for each in movable], allowed)
+    for each, enough in zip(movable, opens, strict=True):
+        plan = _try_without(packer, shape, node, (each,), allowed) if enough else None
         if plan is not None:
             return plan
     leaving: list[Held] = []

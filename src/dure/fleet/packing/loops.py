@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dure.fleet.compiled import compiled
+from dure.fleet.compiled import compiled, counting_nothing
 from dure.fleet.packing.ground import (
     ALL_BANDWIDTH,
     ALL_MEMORY,
@@ -116,8 +116,15 @@ class Cache(NamedTuple):
     """Most compute free on one device of a node."""
     version: Ints
     seen: Ints
+    """[shapes, nodes]: the version that score and fit are of; likewise `counted` of copies."""
     score: Floats
     fit: Floats
+    counted: Ints
+    copies: Ints
+    weighed: Ints
+    """[nodes]: the version that free worth and its stranded part are of."""
+    free: Floats
+    stranded: Floats
 
 
 class Kinds(NamedTuple):
@@ -130,10 +137,10 @@ class Kinds(NamedTuple):
     worth: Floats
     """What is free of each."""
     size: Ints
-    """Number of kinds, in an array of one so that a loop can change it."""
+    """First the number of kinds, then room for a number for each device."""
 
 
-@compiled
+@counting_nothing
 def free_worth(rows: Ints, at: int) -> float:
     """What is free of a device, in thousandths of a device of worth 1000."""
     if rows[at, ROOM] <= 0:
@@ -150,7 +157,7 @@ def free_worth(rows: Ints, at: int) -> float:
     return float(share * rows[at, WORTH])
 
 
-@compiled
+@counting_nothing
 def _bits(mask: int) -> int:
     count = 0
     while mask:
@@ -159,14 +166,14 @@ def _bits(mask: int) -> int:
     return count
 
 
-@compiled
+@counting_nothing
 def _wants_all(rows: Ints, at: int, cells: Ints, ask: int) -> bool:
     return bool(
         cells[ask, rows[at, PROFILE], ASKS_COMPUTE] >= WHOLE_MILLI or rows[at, SHARING] == _WHOLE
     )
 
 
-@compiled
+@counting_nothing
 def _amounts_fit(rows: Ints, at: int, cells: Ints, ask: int) -> bool:
     """Whether the device gives one copy all but its slots."""
     profile = rows[at, PROFILE]
@@ -191,32 +198,33 @@ def _amounts_fit(rows: Ints, at: int, cells: Ints, ask: int) -> bool:
     )
 
 
-@compiled
+@counting_nothing
 def next_mask(rows: Ints, at: int, asks: Asks, ask: int, number: int) -> tuple[int, int]:
     """The first feasible placement from that number on in their order: its mask and number.
 
     A device without slots has one placement, mask 0. Mask -1: there is none.
     """
-    if not _amounts_fit(rows, at, asks.cells, ask):
+    cells, masks = asks
+    if not _amounts_fit(rows, at, cells, ask):
         return -1, 0
-    if rows[at, SHARING] != _SLOTS or _wants_all(rows, at, asks.cells, ask):
+    if rows[at, SHARING] != _SLOTS or _wants_all(rows, at, cells, ask):
         return (rows[at, ALL_SLOTS], 0) if number == 0 else (-1, 0)
     profile = rows[at, PROFILE]
-    first = asks.cells[ask, profile, FIRST_MASK]
-    for index in range(first + number, asks.cells[ask, profile, END_MASK]):
-        mask = asks.masks[index]
+    first = cells[ask, profile, FIRST_MASK]
+    for index in range(first + number, cells[ask, profile, END_MASK]):
+        mask = masks[index]
         if mask & rows[at, SLOTS] == mask:
             return mask, index - first
     return -1, 0
 
 
-@compiled
+@counting_nothing
 def fits_at(rows: Ints, at: int, asks: Asks, ask: int) -> bool:
     """Whether the device can give one copy."""
     return next_mask(rows, at, asks, ask, 0)[0] >= 0
 
 
-@compiled
+@counting_nothing
 def mask_fits(rows: Ints, at: int, asks: Asks, ask: int, mask: int) -> bool:
     """Whether the device can give one copy at just this placement."""
     found, number = next_mask(rows, at, asks, ask, 0)
@@ -227,7 +235,7 @@ def mask_fits(rows: Ints, at: int, asks: Asks, ask: int, mask: int) -> bool:
     return False
 
 
-@compiled
+@counting_nothing
 def _book_device(rows: Ints, at: int, cells: Ints, ask: int, mask: int, sign: int) -> None:
     """Take one copy from the device (`sign` 1), or give it back (-1)."""
     if _wants_all(rows, at, cells, ask):
@@ -250,7 +258,7 @@ def _book_device(rows: Ints, at: int, cells: Ints, ask: int, mask: int, sign: in
         rows[at, SLOTS] |= mask
 
 
-@compiled
+@counting_nothing
 def _device_copies(rows: Ints, at: int, cells: Ints, masks: Ints, ask: int) -> int:
     """How many copies the device could hold now."""
     if not _amounts_fit(rows, at, cells, ask):
@@ -282,7 +290,7 @@ def _device_copies(rows: Ints, at: int, cells: Ints, masks: Ints, ask: int) -> i
     return count
 
 
-@compiled
+@counting_nothing
 def _same_group(rows: Ints, one: int, other: int, by_domain: bool) -> bool:
     return bool(
         rows[one, PROFILE] == rows[other, PROFILE]
@@ -290,7 +298,7 @@ def _same_group(rows: Ints, one: int, other: int, by_domain: bool) -> bool:
     )
 
 
-@compiled
+@counting_nothing
 def _is_first_of_group(rows: Ints, index: int, by_domain: bool) -> bool:
     for earlier in range(index):
         if _same_group(rows, earlier, index, by_domain):
@@ -298,9 +306,12 @@ def _is_first_of_group(rows: Ints, index: int, by_domain: bool) -> bool:
     return True
 
 
-@compiled
-def _group_copies(rows: Ints, cells: Ints, masks: Ints, ask: int) -> tuple[float, int]:
-    """Worth of the devices that several-device copies could use, and the number of copies."""
+@counting_nothing
+def _group_copies(rows: Ints, cells: Ints, masks: Ints, ask: int, held: Ints) -> tuple[float, int]:
+    """Worth of the devices that several-device copies could use, and the number of copies.
+
+    `held` is a place for a number for each device.
+    """
     needed = cells[ask, 0, DEVICES]
     if needed > len(rows):
         return 0.0, 0
@@ -308,7 +319,6 @@ def _group_copies(rows: Ints, cells: Ints, masks: Ints, ask: int) -> tuple[float
     by_domain = together != 0
     if cells[ask, 0, ALONE] and together == 0 and _one_profile(rows):
         return _empty_copies(rows, cells, ask, needed)
-    held = np.empty(len(rows), dtype=np.int64)
     total = 0
     for index in range(len(rows)):
         held[index] = _device_copies(rows, index, cells, masks, ask)
@@ -333,7 +343,7 @@ def _group_copies(rows: Ints, cells: Ints, masks: Ints, ask: int) -> tuple[float
     return worth, copies
 
 
-@compiled
+@counting_nothing
 def _one_profile(rows: Ints) -> bool:
     for index in range(1, len(rows)):
         if rows[index, PROFILE] != rows[0, PROFILE]:
@@ -341,7 +351,7 @@ def _one_profile(rows: Ints) -> bool:
     return True
 
 
-@compiled
+@counting_nothing
 def _empty_copies(rows: Ints, cells: Ints, ask: int, needed: int) -> tuple[float, int]:
     """The same where only empty devices of one profile count, wherever they are: no grouping."""
     worth = 0.0
@@ -353,7 +363,7 @@ def _empty_copies(rows: Ints, cells: Ints, ask: int, needed: int) -> tuple[float
     return (worth, count // needed) if count >= needed else (0.0, 0)
 
 
-@compiled
+@counting_nothing
 def _spread_copies(rows: Ints, held: Ints, first: int, by_domain: bool, needed: int) -> int:
     """Copies of `needed` different devices each, out of one group."""
     total = 0
@@ -372,7 +382,7 @@ def _spread_copies(rows: Ints, held: Ints, first: int, by_domain: bool, needed: 
     return count
 
 
-@compiled
+@counting_nothing
 def _run_copies(rows: Ints, held: Ints, first: int, needed: int) -> int:
     """Copies out of runs of neighbouring devices of one group."""
     copies = 0
@@ -388,11 +398,11 @@ def _run_copies(rows: Ints, held: Ints, first: int, needed: int) -> int:
     return copies
 
 
-@compiled
-def _ask_on_rows(rows: Ints, cells: Ints, masks: Ints, ask: int) -> tuple[float, int]:
+@counting_nothing
+def _ask_on_rows(rows: Ints, cells: Ints, masks: Ints, ask: int, held: Ints) -> tuple[float, int]:
     """Worth of the devices an ask fits on, and how many copies they could hold."""
     if cells[ask, 0, DEVICES] > 1:
-        return _group_copies(rows, cells, masks, ask)
+        return _group_copies(rows, cells, masks, ask, held)
     worth = 0.0
     copies = 0
     for index in range(len(rows)):
@@ -403,7 +413,7 @@ def _ask_on_rows(rows: Ints, cells: Ints, masks: Ints, ask: int) -> tuple[float,
     return worth, copies
 
 
-@compiled
+@counting_nothing
 def _alike(rows: Ints, one: int, other: int) -> bool:
     for column in range(COLUMNS):
         if rows[one, column] != rows[other, column]:
@@ -411,25 +421,21 @@ def _alike(rows: Ints, one: int, other: int) -> bool:
     return True
 
 
-@compiled
+@counting_nothing
 def _useful(cpu: int, host: int, rows: Ints, kinds: Kinds, demand: Demand) -> float:
     """The node's usefulness for the expected demand, see the head of this file.
 
-    `kinds` are the devices of any use; `rows` may have a spare row at its end for them.
+    `kinds` are the devices of any use; `rows` may have a spare row at its end for them. Columns
+    are looked up once: every look at an array inside a tuple counts its users up and down, and
+    that of a tuple inside a tuple those of all its arrays.
     """
-    cells = demand.asks.cells
-    asked = demand.target.ask
-    cpus = demand.target.cpu
-    hosts = demand.target.host
-    per_cpu = demand.target.per_cpu
-    per_host = demand.target.per_host
-    weights = demand.target.weight
-    for_one = demand.score.fits
-    for_copies = demand.score.copies
-    at_row = kinds.row
-    times = kinds.times
-    worths = kinds.worth
-    size = kinds.size[0]
+    _, asks, target, score = demand
+    cells, masks = asks
+    asked, cpus, hosts, per_cpu, per_host, weights, _ = target
+    for_one = score.fits
+    for_copies = score.copies
+    at_row, times, worths, sizes = kinds
+    size = sizes[0]
     some = 0
     empty = 0
     for index in range(size):
@@ -454,7 +460,7 @@ def _useful(cpu: int, host: int, rows: Ints, kinds: Kinds, demand: Demand) -> fl
             if needed > 1:
                 # Mostly there are too few empty devices, and looking closer would take longest.
                 if needed <= empty or (needed <= some and not cells[ask, 0, ALONE]):
-                    worth, copies = _group_copies(rows[:-1], cells, demand.asks.masks, ask)
+                    worth, copies = _group_copies(rows[:-1], cells, masks, ask, sizes[1:])
             else:
                 for index in range(size):
                     # Shares of compute and whole devices are so frequent that a call for each
@@ -470,7 +476,7 @@ def _useful(cpu: int, host: int, rows: Ints, kinds: Kinds, demand: Demand) -> fl
                         else:
                             count = np.int64(rows[at, ROOM] == rows[at, LIMIT])
                     else:
-                        count = np.int64(_device_copies(rows, at, cells, demand.asks.masks, ask))
+                        count = np.int64(_device_copies(rows, at, cells, masks, ask))
                     if count > 0:
                         worth += worths[index] * times[index]
                         copies += count * times[index]
@@ -485,12 +491,9 @@ def _useful(cpu: int, host: int, rows: Ints, kinds: Kinds, demand: Demand) -> fl
 @compiled
 def _kinds(rows: Ints, least_compute: int) -> Kinds:
     """The devices of a node that are of any use; the last row is spare."""
-    kinds = Kinds(
-        np.empty(len(rows), dtype=np.int64),
-        np.empty(len(rows), dtype=np.int64),
-        np.empty(len(rows), dtype=np.float64),
-        np.zeros(1, dtype=np.int64),
-    )
+    at_row = np.empty(len(rows), dtype=np.int64)
+    times = np.empty(len(rows), dtype=np.int64)
+    worths = np.empty(len(rows), dtype=np.float64)
     size = 0
     for index in range(len(rows) - 1):
         if rows[index, COMPUTE] < least_compute:
@@ -500,17 +503,18 @@ def _kinds(rows: Ints, least_compute: int) -> Kinds:
             continue
         known = False
         for other in range(size):
-            if _alike(rows, kinds.row[other], index):
-                kinds.times[other] += 1
+            if _alike(rows, at_row[other], index):
+                times[other] += 1
                 known = True
                 break
         if not known:
-            kinds.row[size] = index
-            kinds.times[size] = 1
-            kinds.worth[size] = worth
+            at_row[size] = index
+            times[size] = 1
+            worths[size] = worth
             size += 1
-    kinds.size[0] = size
-    return kinds
+    sizes = np.empty(len(rows), dtype=np.int64)
+    sizes[0] = size
+    return Kinds(at_row, times, worths, sizes)
 
 
 @compiled
@@ -523,7 +527,7 @@ def _with_spare(rows: Ints) -> Ints:
     return copy
 
 
-@compiled
+@counting_nothing
 def _pick_group(rows: Ints, asks: Asks, ask: int, by_domain: bool, picks: Ints) -> bool:
     """Devices for a copy that needs several: from the group that they leave fullest."""
     needed = asks.cells[ask, 0, DEVICES]
@@ -541,23 +545,25 @@ def _pick_group(rows: Ints, asks: Asks, ask: int, by_domain: bool, picks: Ints) 
             best_first = first
     if best_first < 0:
         return False
-    used = np.zeros(len(rows), dtype=np.bool_)
     for slot in range(needed):
         tightest = -1
         least = np.inf
         for index in range(best_first, len(rows)):
-            if used[index] or not _same_group(rows, best_first, index, by_domain):
+            if not _same_group(rows, best_first, index, by_domain):
                 continue
             worth = free_worth(rows, index)
             if worth < least and fits_at(rows, index, asks, ask):
-                least = worth
-                tightest = index
-        used[tightest] = True
+                taken = False
+                for earlier in range(slot):
+                    taken = taken or picks[earlier] == index
+                if not taken:
+                    least = worth
+                    tightest = index
         picks[slot] = tightest
     return True
 
 
-@compiled
+@counting_nothing
 def _pick_run(rows: Ints, asks: Asks, ask: int, picks: Ints) -> bool:
     """Neighbouring devices of one domain, from the shortest run that has enough."""
     needed = asks.cells[ask, 0, DEVICES]
@@ -577,7 +583,7 @@ def _pick_run(rows: Ints, asks: Asks, ask: int, picks: Ints) -> bool:
     return best_start >= 0
 
 
-@compiled
+@counting_nothing
 def _pick_several(rows: Ints, asks: Asks, ask: int, picks: Ints) -> bool:
     together = asks.cells[ask, 0, TOGETHER]
     if together == _CONTIGUOUS:
@@ -597,19 +603,21 @@ def evaluate(
     fit.
     """
     node, shape = where
-    cpu = ground.cpu[node] - demand.shapes.cpu[shape]
-    host = ground.host[node] - demand.shapes.host[shape]
+    shapes, asks, target, score = demand
+    cpu = ground.cpu[node] - shapes.cpu[shape]
+    host = ground.host[node] - shapes.host[shape]
     if cpu < 0 or host < 0:
         return _NOWHERE, 0.0
-    ask = demand.shapes.ask[shape]
-    first = ground.first[node]
-    rows = ground.devices[first : ground.first[node + 1]]
-    if ask >= 0 and demand.asks.cells[ask, 0, DEVICES] > len(rows):
+    ask = shapes.ask[shape]
+    cells, starts = asks.cells, ground.first
+    first = starts[node]
+    rows = ground.devices[first : starts[node + 1]]
+    if ask >= 0 and cells[ask, 0, DEVICES] > len(rows):
         return _NOWHERE, 0.0
-    left = cpu / demand.score.cpu_per_device
-    extra = demand.score.opening if ground.used[node] == 0 else 0.0
+    left = cpu / score.cpu_per_device
+    extra = score.opening if ground.used[node] == 0 else 0.0
     if len(rows) > 0:
-        extra -= demand.score.headroom * left
+        extra -= score.headroom * left
     fit = left
     for index in range(len(rows)):
         fit += free_worth(rows, index) / WHOLE_MILLI
@@ -617,16 +625,16 @@ def evaluate(
         if len(rows) == 0:
             return extra, fit
         trial = _with_spare(rows)
-        kinds = _kinds(trial, demand.target.least_compute)
+        kinds = _kinds(trial, target.least_compute)
         lost = useful - _useful(cpu, host, trial, kinds, demand)
         return _OFF_PLAIN_NODES + lost / WHOLE_MILLI + extra, fit
-    if demand.asks.cells[ask, 0, DEVICES] > 1:
+    if cells[ask, 0, DEVICES] > 1:
         after = _after_several(rows, demand, ask, (cpu, host), places)
     else:
         after = _after_one(rows, demand, ask, (cpu, host), places)
     if after < 0.0:
         return _NOWHERE, 0.0
-    for slot in range(demand.asks.cells[ask, 0, DEVICES]):
+    for slot in range(cells[ask, 0, DEVICES]):
         places[0, slot] += first
     return (useful - after) / WHOLE_MILLI + extra, fit
 
@@ -634,32 +642,35 @@ def evaluate(
 @compiled
 def _after_one(rows: Ints, demand: Demand, ask: int, left: tuple[int, int], places: Ints) -> float:
     """Usefulness left by the best placement on one device; -1 where there is none."""
-    least = demand.target.least_compute
+    _, asks, target, _ = demand
+    cells = asks.cells
+    least = target.least_compute
     trial = _with_spare(rows)
     kinds = _kinds(trial, least)
-    size = kinds.size[0]
+    at_row, times, worths, sizes = kinds
+    size = sizes[0]
     best = -1.0
     for index in range(len(rows)):
-        mask, number = next_mask(rows, index, demand.asks, ask, 0)
+        mask, number = next_mask(rows, index, asks, ask, 0)
         if mask < 0 or _seen_alike(rows, index):
             continue
         kind = 0
-        while kind < size and kinds.row[kind] != index:
+        while kind < size and at_row[kind] != index:
             kind += 1
         # The device changes its kind: one fewer of the old, kept in the spare row, and a new one.
         for column in range(trial.shape[1]):
             trial[len(rows), column] = rows[index, column]
         if kind < size:
-            kinds.row[kind] = len(rows)
-            kinds.times[kind] -= 1
+            at_row[kind] = len(rows)
+            times[kind] -= 1
         while mask >= 0:
-            _book_device(trial, index, demand.asks.cells, ask, mask, 1)
-            kinds.size[0] = size
+            _book_device(trial, index, cells, ask, mask, 1)
+            sizes[0] = size
             if trial[index, COMPUTE] >= least and trial[index, ROOM] > 0:
-                kinds.row[size] = index
-                kinds.times[size] = 1
-                kinds.worth[size] = free_worth(trial, index)
-                kinds.size[0] = size + 1
+                at_row[size] = index
+                times[size] = 1
+                worths[size] = free_worth(trial, index)
+                sizes[0] = size + 1
             after = _useful(left[0], left[1], trial, kinds, demand)
             for column in range(trial.shape[1]):
                 trial[index, column] = rows[index, column]
@@ -667,10 +678,10 @@ def _after_one(rows: Ints, demand: Demand, ask: int, left: tuple[int, int], plac
                 best = after
                 places[0, 0] = index
                 places[1, 0] = mask
-            mask, number = next_mask(rows, index, demand.asks, ask, number + 1)
+            mask, number = next_mask(rows, index, asks, ask, number + 1)
         if kind < size:
-            kinds.row[kind] = index
-            kinds.times[kind] += 1
+            at_row[kind] = index
+            times[kind] += 1
     return best
 
 
@@ -690,7 +701,7 @@ def _after_several(
     return float(_useful(left[0], left[1], trial, kinds, demand))
 
 
-@compiled
+@counting_nothing
 def _seen_alike(rows: Ints, index: int) -> bool:
     for earlier in range(index):
         if _alike(rows, earlier, index):
@@ -698,7 +709,7 @@ def _seen_alike(rows: Ints, index: int) -> bool:
     return False
 
 
-@compiled
+@counting_nothing
 def _twins(ground: Ground, one: int, other: int) -> bool:
     """Whether two nodes, neither of them in use, are the same."""
     count = ground.first[one + 1] - ground.first[one]
@@ -728,33 +739,37 @@ def choose(
     last = -1
     cost = _NOWHERE
     fit = 0.0
-    cpu = demand.shapes.cpu[shape]
-    host = demand.shapes.host[shape]
-    compute = demand.shapes.least_compute[shape]
-    for node in range(len(ground.cpu)):
+    shapes = demand.shapes
+    cpu = shapes.cpu[shape]
+    host = shapes.host[shape]
+    compute = shapes.least_compute[shape]
+    free_cpu, free_host, is_open = ground.cpu, ground.host, ground.open
+    largest, version, useful = cache.largest, cache.version, cache.useful
+    seen, scores, fits = cache.seen[shape], cache.score[shape], cache.fit[shape]
+    for node in range(len(free_cpu)):
         # Most nodes of a full cluster are ruled out here, before anything is worked out.
-        if ground.cpu[node] < cpu or ground.host[node] < host or cache.largest[node] < compute:
+        if free_cpu[node] < cpu or free_host[node] < host or largest[node] < compute:
             continue
-        if not (ground.open[node] and allowed[node]):
+        if not (is_open[node] and allowed[node]):
             continue
-        if cache.seen[shape, node] != cache.version[node]:
+        if seen[node] != version[node]:
             # Empty nodes mostly stand beside their like, and need not be worked out again.
             if last < 0 or not _twins(ground, last, node):
-                cost, fit = evaluate(ground, demand, cache.useful[node], (node, shape), places)
+                cost, fit = evaluate(ground, demand, useful[node], (node, shape), places)
                 last = node
-            cache.score[shape, node] = cost
-            cache.fit[shape, node] = fit
-            cache.seen[shape, node] = cache.version[node]
-        if cache.score[shape, node] == _NOWHERE:
+            scores[node] = cost
+            fits[node] = fit
+            seen[node] = version[node]
+        if scores[node] == _NOWHERE:
             continue
         if best >= 0:
-            gap = cache.score[shape, node] - cache.score[shape, best]
-            tighter = cache.fit[shape, node] < cache.fit[shape, best]
+            gap = scores[node] - scores[best]
+            tighter = fits[node] < fits[best]
             if gap > _TIE or (gap >= -_TIE and not tighter):
                 continue
         best = node
     if best >= 0:
-        evaluate(ground, demand, cache.useful[best], (best, shape), places)
+        evaluate(ground, demand, useful[best], (best, shape), places)
     return best
 
 
@@ -815,27 +830,163 @@ def judge_all(ground: Ground, demand: Demand, cache: Cache) -> None:
 
 
 @compiled
-def node_copies(ground: Ground, demand: Demand, shape: int, copies: Ints) -> None:
-    """For every node, how many copies of the shape it could hold now; 0 where it is closed."""
+def _copies_at(ground: Ground, demand: Demand, shape: int, node: int) -> int:
+    """How many copies of the shape a node could hold now."""
     ask = demand.shapes.ask[shape]
     cpu = demand.shapes.cpu[shape]
     host = demand.shapes.host[shape]
-    for node in range(len(ground.cpu)):
-        copies[node] = 0
-        if not ground.open[node]:
-            continue
-        most = _ENDLESS
-        if ask >= 0:
-            rows = ground.devices[ground.first[node] : ground.first[node + 1]]
-            most = _ask_on_rows(rows, demand.asks.cells, demand.asks.masks, ask)[1]
-        if cpu > 0:
-            most = min(most, ground.cpu[node] // cpu)
-        if host > 0:
-            most = min(most, ground.host[node] // host)
-        copies[node] = most
+    most = _ENDLESS
+    if ask >= 0:
+        rows = ground.devices[ground.first[node] : ground.first[node + 1]]
+        held = np.empty(len(rows), dtype=np.int64)
+        most = _ask_on_rows(rows, demand.asks.cells, demand.asks.masks, ask, held)[1]
+    if cpu > 0:
+        most = min(most, ground.cpu[node] // cpu)
+    if host > 0:
+        most = min(most, ground.host[node] // host)
+    return most
 
 
 @compiled
+def node_copies(ground: Ground, demand: Demand, shape: int, copies: Ints) -> None:
+    """For every node, how many copies of the shape it could hold now; 0 where it is closed."""
+    for node in range(len(ground.cpu)):
+        copies[node] = _copies_at(ground, demand, shape, node) if ground.open[node] else 0
+
+
+@compiled
+def count_copies(ground: Ground, demand: Demand, cache: Cache, shapes: Ints, totals: Ints) -> None:
+    """How many copies of each shape alone all open nodes could hold; looks at changed nodes only.
+
+    What does not divide a node (a shape that asks for nothing) must not be asked for.
+    """
+    for at in range(len(shapes)):
+        shape = shapes[at]
+        totals[at] = 0
+        for node in range(len(ground.cpu)):
+            if not ground.open[node]:
+                continue
+            if cache.counted[shape, node] != cache.version[node]:
+                cache.copies[shape, node] = _copies_at(ground, demand, shape, node)
+                cache.counted[shape, node] = cache.version[node]
+            totals[at] += cache.copies[shape, node]
+
+
+@compiled
+def leaving_opens(
+    ground: Ground,
+    demand: Demand,
+    where: tuple[int, int],
+    holders: Ints,
+    allowed: Flags,
+    opens: Flags,
+) -> None:
+    """For instances on node `where[0]`: whether shape `where[1]` fits there once one of them left.
+
+    And whether that one then still has a home on an open and allowed node. A row of `holders` is
+    an instance's shape, how many devices it has, and for each of them its row in the device matrix
+    and its mask.
+    """
+    node, shape = where
+    first = ground.first[node]
+    rows = ground.devices[first : ground.first[node + 1]]
+    trial = rows.copy()
+    picks = np.empty(len(rows), dtype=np.int64)
+    places = np.empty((2, len(rows)), dtype=np.int64)
+    last = -1
+    elsewhere = False
+    for index in range(len(holders)):
+        leaves = holders[index, 0]
+        if leaves != last:
+            last = leaves
+            elsewhere = _fits_elsewhere(ground, demand, (node, leaves), allowed, picks)
+        for slot in range(holders[index, 1]):
+            at, mask = holders[index, 2 + 2 * slot] - first, holders[index, 3 + 2 * slot]
+            _book_device(trial, at, demand.asks.cells, demand.shapes.ask[leaves], mask, -1)
+        cpu = ground.cpu[node] + demand.shapes.cpu[leaves]
+        host = ground.host[node] + demand.shapes.host[leaves]
+        opens[index] = _put(trial, demand, shape, (cpu, host), places) and (
+            elsewhere
+            or (
+                bool(allowed[node])
+                and bool(ground.open[node])
+                and _room(
+                    trial,
+                    demand,
+                    leaves,
+                    (cpu - demand.shapes.cpu[shape], host - demand.shapes.host[shape]),
+                    picks,
+                )
+            )
+        )
+        for row in range(len(rows)):
+            for column in range(COLUMNS):
+                trial[row, column] = rows[row, column]
+
+
+@compiled
+def _put(rows: Ints, demand: Demand, shape: int, free: tuple[int, int], places: Ints) -> bool:
+    """Put a shape on a node at its best place, as `evaluate` finds it; whether there is one."""
+    cpu, host = free[0] - demand.shapes.cpu[shape], free[1] - demand.shapes.host[shape]
+    if cpu < 0 or host < 0:
+        return False
+    ask = demand.shapes.ask[shape]
+    if ask < 0:
+        return True
+    needed = demand.asks.cells[ask, 0, DEVICES]
+    if needed > len(rows):
+        return False
+    if needed > 1:
+        after = _after_several(rows, demand, ask, (cpu, host), places)
+    else:
+        after = _after_one(rows, demand, ask, (cpu, host), places)
+    if after < 0.0:
+        return False
+    for slot in range(needed):
+        _book_device(rows, places[0, slot], demand.asks.cells, ask, places[1, slot], 1)
+    return True
+
+
+@counting_nothing
+def _room(rows: Ints, demand: Demand, shape: int, free: tuple[int, int], picks: Ints) -> bool:
+    """Whether a node with these devices, CPU and host memory could take a shape."""
+    if free[0] < demand.shapes.cpu[shape] or free[1] < demand.shapes.host[shape]:
+        return False
+    ask = demand.shapes.ask[shape]
+    return bool(ask < 0 or _room_on_rows(rows, demand.asks, ask, picks))
+
+
+@compiled
+def _fits_elsewhere(
+    ground: Ground, demand: Demand, where: tuple[int, int], allowed: Flags, picks: Ints
+) -> bool:
+    """Whether shape `where[1]` fits on any open and allowed node but `where[0]`."""
+    for node in range(len(ground.cpu)):
+        if node == where[0] or not (allowed[node] and ground.open[node]):
+            continue
+        rows = ground.devices[ground.first[node] : ground.first[node + 1]]
+        if len(rows) > len(picks):
+            picks = np.empty(len(rows), dtype=np.int64)
+        if _room(rows, demand, where[1], (ground.cpu[node], ground.host[node]), picks):
+            return True
+    return False
+
+
+@counting_nothing
+def _room_on_rows(rows: Ints, asks: Asks, ask: int, picks: Ints) -> bool:
+    """Whether these devices could give one copy now."""
+    needed = asks.cells[ask, 0, DEVICES]
+    if needed > len(rows):
+        return False
+    if needed > 1:
+        return _pick_several(rows, asks, ask, picks)
+    for index in range(len(rows)):
+        if fits_at(rows, index, asks, ask):
+            return True
+    return False
+
+
+@counting_nothing
 def free_by_node(ground: Ground, free: Floats) -> None:
     """Free worth of every node."""
     for node in range(len(ground.cpu)):
@@ -851,7 +1002,9 @@ def free_and_stranded(ground: Ground, demand: Demand, node: int) -> tuple[float,
     free = 0.0
     for index in range(len(rows)):
         free += free_worth(rows, index)
-    target = demand.target
+    _, asks, target, _ = demand
+    cells, masks = asks
+    held = np.empty(len(rows), dtype=np.int64)
     used = 0.0
     last = -1
     worth = 0.0
@@ -859,7 +1012,7 @@ def free_and_stranded(ground: Ground, demand: Demand, node: int) -> tuple[float,
     for entry in range(len(target.ask)):
         if target.ask[entry] != last:
             last = target.ask[entry]
-            worth, copies = _ask_on_rows(rows, demand.asks.cells, demand.asks.masks, last)
+            worth, copies = _ask_on_rows(rows, cells, masks, last, held)
         if copies == 0 or target.cpu[entry] > ground.cpu[node]:
             continue
         if target.host[entry] <= ground.host[node]:
@@ -868,13 +1021,18 @@ def free_and_stranded(ground: Ground, demand: Demand, node: int) -> tuple[float,
 
 
 @compiled
-def fragmentation(ground: Ground, demand: Demand) -> float:
+def fragmentation(ground: Ground, demand: Demand, cache: Cache) -> float:
     """Share of the free worth of all open nodes that the expected demand cannot use."""
     free = 0.0
     stranded = 0.0
     for node in range(len(ground.cpu)):
-        if ground.open[node]:
+        if not ground.open[node]:
+            continue
+        if cache.weighed[node] != cache.version[node]:
             here, lost = free_and_stranded(ground, demand, node)
-            free += here
-            stranded += lost
+            cache.free[node] = here
+            cache.stranded[node] = lost
+            cache.weighed[node] = cache.version[node]
+        free += cache.free[node]
+        stranded += cache.stranded[node]
     return stranded / free if free > 0.0 else 0.0

@@ -61,7 +61,9 @@ class _Calls(NamedTuple):
     evaluate: Callable[[Ground, Demand, float, tuple[int, int], Ints], tuple[float, float]]
     node_copies: Callable[[Ground, Demand, int, Ints], None]
     mask_fits: Callable[[Ints, int, Asks, int, int], bool]
-    fragmentation: Callable[[Ground, Demand], float]
+    fragmentation: Callable[[Ground, Demand, Cache], float]
+    count_copies: Callable[[Ground, Demand, Cache, Ints, Ints], None]
+    leaving_opens: Callable[[Ground, Demand, tuple[int, int], Ints, Flags, Flags], None]
 
 
 class Packer:
@@ -89,6 +91,8 @@ class Packer:
         self._calls = _calls()
         self._scratch: Ints = np.empty((2, self._most_devices), dtype=np.int64)
         """Where a loop leaves the devices and masks it found; read at once."""
+        self._single: Ints = np.empty((2, 1), dtype=np.int64)
+        """The same for one device that is taken or given back."""
         loops.judge_all(self.ground, self.demand, self._cache)
 
     # demand -----------------------------------------------------------------------------------
@@ -130,6 +134,13 @@ class Packer:
         """How many instances of this one shape could be placed now."""
         return int(self.copies_by_node(shape, allowed).sum())
 
+    def copies_of(self, shapes: Ints) -> list[int]:
+        """The same for several shapes, each alone; nodes that have not changed are not counted."""
+        totals = np.empty(len(shapes), dtype=np.int64)
+        self._calls.count_copies(self.ground, self.demand, self._cache, shapes, totals)
+        counts: list[int] = totals.tolist()
+        return counts
+
     def copies_by_node(self, shape: int, allowed: Flags | None = None) -> Ints:
         """The same for each node."""
         copies = np.empty(len(self.ground.cpu), dtype=np.int64)
@@ -147,6 +158,24 @@ class Packer:
     def fits_on(self, shape: int, node: int) -> bool:
         """Whether the shape fits on that node now, be it open or not."""
         return self.cost(shape, node) < np.inf
+
+    def opened_by(
+        self, shape: int, node: int, holders: Sequence[Placement], allowed: Flags | None = None
+    ) -> list[bool]:
+        """Of some that hold places on a node, who could make way for a shape there all alone.
+
+        Each then has a home on an open and allowed node, be it another place on the same one.
+        """
+        table = np.full((len(holders), 2 * self._most_devices), -1, dtype=np.int64)
+        for row, each in enumerate(holders):
+            table[row, 0], table[row, 1] = each.shape, len(each.devices)
+            for slot, device in enumerate(each.devices):
+                table[row, 2 + 2 * slot], table[row, 3 + 2 * slot] = device, each.slots[slot]
+        opens = np.empty(len(holders), dtype=np.bool_)
+        where = self._everywhere if allowed is None else _plain(allowed)
+        self._calls.leaving_opens(self.ground, self.demand, (node, shape), table, where, opens)
+        flags: list[bool] = opens.tolist()
+        return flags
 
     def could_hold(self, shape: int) -> Flags:
         """For each node, whether it could hold the shape if nothing else ran on it."""
@@ -187,13 +216,14 @@ class Packer:
         twin._cache = Cache._make(column.copy() for column in self._cache)
         twin._journal = None
         twin._scratch = self._scratch.copy()
+        twin._single = self._single.copy()
         return twin
 
     # figures ----------------------------------------------------------------------------------
 
     def fragmentation(self) -> float:
         """Share of the free device capacity that the expected demand cannot use (FGD's F)."""
-        return float(self._calls.fragmentation(self.ground, self.demand))
+        return float(self._calls.fragmentation(self.ground, self.demand, self._cache))
 
     def usefulness(self) -> float:
         """Free capacity by what the expected demand can do with it, in devices; more is better."""
@@ -246,7 +276,11 @@ class Packer:
         return Placement(shape, node, tuple(devices), tuple(slots))
 
     def _book(self, placement: Placement, sign: int) -> None:
-        places = np.array((placement.devices, placement.slots), dtype=np.int64)
+        if len(placement.devices) == 1:
+            places = self._single
+            places[0, 0], places[1, 0] = placement.devices[0], placement.slots[0]
+        else:
+            places = np.array((placement.devices, placement.slots), dtype=np.int64)
         where = (placement.node, placement.shape)
         self._calls.book(self.ground, self.demand, self._cache, where, places, sign)
         if self._journal is not None:
@@ -308,7 +342,11 @@ def _calls() -> _Calls:
         evaluate=straight(loops.evaluate, ground, demand, 0.0, (0, 0), places),
         node_copies=straight(loops.node_copies, ground, demand, 0, none),
         mask_fits=straight(loops.mask_fits, ground.devices, 0, asks, 0, 0),
-        fragmentation=straight(loops.fragmentation, ground, demand),
+        fragmentation=straight(loops.fragmentation, ground, demand, cache),
+        count_copies=straight(loops.count_copies, ground, demand, cache, none, none),
+        leaving_opens=straight(
+            loops.leaving_opens, ground, demand, (0, 0), places, ground.open, ground.open
+        ),
     )
 
 
@@ -348,16 +386,20 @@ def _empty_cache(nodes: int, shapes: int) -> Cache:
         seen=np.full((shapes, nodes), -1, dtype=np.int64),
         score=np.zeros((shapes, nodes)),
         fit=np.zeros((shapes, nodes)),
+        counted=np.full((shapes, nodes), -1, dtype=np.int64),
+        copies=np.zeros((shapes, nodes), dtype=np.int64),
+        weighed=np.full(nodes, -1, dtype=np.int64),
+        free=np.zeros(nodes),
+        stranded=np.zeros(nodes),
     )
 
 
 def _grown(cache: Cache) -> Cache:
     more = _empty_cache(len(cache.version), len(cache.seen))
-    return Cache(
-        useful=cache.useful,
-        largest=cache.largest,
-        version=cache.version,
+    return cache._replace(
         seen=np.concatenate([cache.seen, more.seen]),
         score=np.concatenate([cache.score, more.score]),
         fit=np.concatenate([cache.fit, more.fit]),
+        counted=np.concatenate([cache.counted, more.counted]),
+        copies=np.concatenate([cache.copies, more.copies]),
     )

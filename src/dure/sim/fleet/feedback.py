@@ -64,7 +64,6 @@ class Feedback:
             self._world.service_runs[run.workload.id].remove(run)
             self._world.services.remove(run)
             self._world.savings.service_ends(run, self._world.services.penalty_of(run.workload.id))
-            self._world.service_reports.forget(run)
 
     def stored_ns(self, run: Run, member: Member, now_ns: int) -> int:
         """When all data of a run is in its cluster; transfers begin where it is not."""

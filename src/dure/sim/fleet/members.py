@@ -91,9 +91,10 @@ class Member:
         """Its tick."""
         self.tell(RoundDue(now_ns))
         if self.stage.awaited:
-            for name in sorted(self.stage.awaited):
-                for run in self._runs_of(name):
-                    self.pace.await_checkpoint(run, now_ns)
+            awaited = set(self.stage.awaited)
+            there = [run for run in self.runs.values() if run.workload.id in awaited]
+            for run in sorted(there, key=_by_name):
+                self.pace.await_checkpoint(run, now_ns)
 
     def give(self, order: Order, now_ns: int) -> Run:
         """An order of the centre arrives."""
@@ -280,6 +281,6 @@ class Member:
             if instance.arrival > 0:
                 self.tell(InstanceWarm(now_ns, instance.id))
 
-    def _runs_of(self, name: WorkloadId) -> list[Run]:
-        """The orders of a workload here: one, or two while an attempt replaces another."""
-        return [run for run in self.runs.values() if run.workload.id == name]
+
+def _by_name(run: Run) -> WorkloadId:
+    return run.workload.id

@@ -26,39 +26,23 @@ class ServiceReports:
         self._setting = setting
         self._services = services
         self._next_ns = setting.start_ns + setting.physics.service_report_ns
-        self._told: dict[Run, tuple[float, int, float]] = {}
 
     def due(self, now_ns: int) -> bool:
         """Whether it is time for the next one."""
         return now_ns >= self._next_ns
-
-    def forget(self, run: Run) -> None:
-        """An order is gone."""
-        self._told.pop(run, None)
 
     def events(self, now_ns: int) -> Iterator[tuple[ServiceObserved, int]]:
         """One for each service and cluster with news, and the number of the cluster."""
         services, physics = self._services, self._setting.physics
         self._next_ns += physics.service_report_ns
         names = [cluster.id for cluster in self._setting.fleet.clusters]
-        for row in services.live_rows().tolist():
+        for row, rate, replicas, violated in services.report(
+            physics.report_change, physics.service_report_ns
+        ):
             run = services.run_of(row)
-            rate, replicas = float(services.rows.rate[row]), int(services.rows.warm[row])
-            violated = min(1.0, float(services.rows.slow_ns[row]) / physics.service_report_ns)
-            told = self._told.get(run)
-            if (
-                told is not None
-                and abs(rate - told[0]) <= physics.report_change * told[0]
-                and (replicas, violated) == told[1:]
-            ):
-                continue
-            self._told[run] = (rate, replicas, violated)
-            cluster = names[run.cluster]
-            yield (
-                ServiceObserved(now_ns, run.workload.id, cluster, rate, replicas, violated),
-                run.cluster,
-            )
-        services.rows.slow_ns[:] = 0.0
+            name = run.workload.id
+            event = ServiceObserved(now_ns, name, names[run.cluster], rate, replicas, violated)
+            yield event, run.cluster
 
 
 def progress(run: Run, now_ns: int) -> WorkloadProgressed:

@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
+from dure.domain.units import MIB
 from dure.sim.fleet.collect import charge_unfinished, collect
 from dure.sim.fleet.modes import Mode, mode_named
 from dure.sim.fleet.results import FleetResult
@@ -36,9 +39,11 @@ def run_world(
         lambda index: chosen.make_local(setting, index),
         first_start_keeps=chosen.race,
     )
-    # Hundreds of thousands of long-lived records make each full collection slow, and hardly
-    # anything is cyclic.
-    gc.freeze()
+    _keep_freed_memory()
+    # Hundreds of thousands of long-lived records make each collection slow, and hardly anything is
+    # cyclic: what is freed is freed by its count of references.
+    collects = gc.isenabled()
+    gc.disable()
     try:
         now_ns = setting.start_ns
         while now_ns < setting.end_ns:
@@ -48,6 +53,21 @@ def run_world(
                 progress(min(1.0, (now_ns - setting.start_ns) / setting.duration_ns))
         world.finish(setting.end_ns)
     finally:
-        gc.unfreeze()
+        if collects:
+            gc.enable()
     charge_unfinished(world)
     return world, collect(world, chosen.name, time.perf_counter() - started)
+
+
+_KEPT_BYTES = 30 * MIB
+"""Just below the largest block that the C library of Linux learns from (32 MiB)."""
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library keep memory that is freed, up to twice as much as this.
+
+    Each round makes and frees the same large tables. By default their pages go back to the system
+    and are cleared for the next round, which takes as long as filling them. Elsewhere than with
+    glibc this does nothing.
+    """
+    np.empty(_KEPT_BYTES, dtype=np.uint8)

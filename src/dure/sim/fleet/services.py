@@ -80,6 +80,11 @@ class Rows:
     told_rate: Floats = field(default_factory=lambda: np.zeros(0))
     told_queue: Floats = field(default_factory=lambda: np.zeros(0))
     told_late: Floats = field(default_factory=lambda: np.zeros(0))
+    centre_rate: Floats = field(default_factory=lambda: np.zeros(0))
+    """What the centre was last told: the rate, the warm instances (-1: nothing), and the share of
+    time in violation."""
+    centre_warm: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    centre_slow: Floats = field(default_factory=lambda: np.zeros(0))
 
     def grow(self, more: int) -> None:
         """Make room for more rows."""
@@ -158,6 +163,7 @@ class Services:
             column[row] = 0.0
         for column in (rows.told_rate, rows.told_queue, rows.told_late):
             column[row] = -1.0
+        rows.centre_warm[row] = -1
         rows.live[row] = True
         self._stale = True
         return row
@@ -267,6 +273,23 @@ class Services:
             )
             for cluster, part in zip(clusters, np.split(found, firsts[1:]), strict=True)
         ]
+
+    def report(self, change: float, interval_ns: int) -> list[tuple[int, float, int, float]]:
+        """What is news to the centre: row, rate, warm instances and share of time in violation.
+
+        A rate is news when it moved by more than a share, the others when they moved at all.
+        """
+        rows = self.rows
+        slow = np.minimum(1.0, rows.slow_ns / interval_ns)
+        same = np.abs(rows.rate - rows.centre_rate) <= change * rows.centre_rate
+        same &= (rows.warm == rows.centre_warm) & (slow == rows.centre_slow)
+        found = np.flatnonzero(rows.live & ~same)
+        rows.centre_rate[found] = rows.rate[found]
+        rows.centre_warm[found] = rows.warm[found]
+        rows.centre_slow[found] = slow[found]
+        rows.slow_ns[:] = 0.0
+        columns = (found, rows.rate[found], rows.warm[found], slow[found])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def penalty_of(self, name: WorkloadId) -> float:
         """What a service's violations have cost so far."""

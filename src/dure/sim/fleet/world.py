@@ -210,10 +210,17 @@ class World:
 
     def _decide(self, now_ns: int) -> None:
         """Tell the centre what it has missed, then let it decide."""
+        handle = self.centre.handle
+        started = time.perf_counter()
         while self._to_centre:
             events, self._to_centre = self._to_centre, []
             for event in events:
-                self._tell(event)
+                instructions = handle(event)
+                if instructions:
+                    self.centre_s += time.perf_counter() - started
+                    self.directives.carry_out(instructions, now_ns)
+                    started = time.perf_counter()
+        self.centre_s += time.perf_counter() - started
         started = time.perf_counter()
         instructions = self.centre.handle(RoundDue(now_ns))
         took = time.perf_counter() - started
@@ -229,13 +236,6 @@ class World:
         if not self.race:
             return indices
         return [indices[int(turn)] for turn in self._rng.permutation(len(indices))]
-
-    def _tell(self, event: GlobalEvent) -> None:
-        started = time.perf_counter()
-        instructions = self.centre.handle(event)
-        self.centre_s += time.perf_counter() - started
-        if instructions:
-            self.directives.carry_out(instructions, self.now_ns)
 
     def report(self, event: GlobalEvent, member: Member | None = None) -> None:
         """Let the centre know at its next opportunity; a cluster that is cut off keeps its news."""
