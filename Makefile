@@ -4,30 +4,34 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_WORKERS ?= 2
-# Recorders need a GPU and write the data that the figures start from; they are run by hand.
-FIGURES := $(filter-out bench/record_%.py,$(wildcard bench/*.py))
+# Recorders need a GPU and write the data that the figures start from; they are run by hand. So are
+# the shards that bench/kernel.py makes a page of.
+FIGURES := $(filter-out bench/record_%.py bench/kernel.py,$(wildcard bench/*.py))
 # These read public traces, which are not shipped: make bench DATA=FOLDER
 DATA_FIGURES := bench/fleet.py bench/packing.py
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench clean
+.PHONY: help native demo test test-slow check bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
 
-$(READY): pyproject.toml constraints.txt tools/set_up_venv
+$(READY): pyproject.toml setup.py constraints.txt tools/set_up_venv
 	@tools/set_up_venv $(VENV)
 	@touch $@
+
+native: $(READY) ## compile the C parts again where their sources changed
+	@$(BIN)/python native/build.py
 
 demo: $(READY) ## a GPU's policies beside time-slicing and MPS, a fleet beside its baselines, in virtual time
 	$(BIN)/dure sim kernel examples/scenarios/demo.yaml
 	$(BIN)/dure sim fleet examples/fleets/demo.yaml
 
-test: $(READY) ## run the fast tests
+test: native ## run the fast tests
 	$(BIN)/pytest -n $(TEST_WORKERS)
 
-test-slow: $(READY) ## run the tests that take longer
+test-slow: native ## run the tests that take longer
 	$(BIN)/pytest -m slow
 
 check: $(READY) ## lint, format, types, import rules, purity of the deciders
@@ -48,5 +52,5 @@ else
 endif
 
 clean: ## remove the virtual environment, caches and build output
-	rm -rf $(VENV) build dist out src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist out src/*.egg-info src/dure/devices/lib .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find bench src tests tools -name __pycache__ -prune -exec rm -rf {} +

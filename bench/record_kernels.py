@@ -18,7 +18,8 @@ from pathlib import Path
 
 from recorder.pairs import MEASURE_S, record_pairs
 from recorder.solo import record_apart
-from recorder.workloads import WORKLOADS
+
+from dure.bench.workloads.catalogue import WORKLOADS
 
 PAIRS = "pairs"
 KNOWN = (*WORKLOADS, PAIRS)

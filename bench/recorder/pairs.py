@@ -1,15 +1,16 @@
 """Records pairs, training beside inference, under each way of sharing the GPU."""
 
-import contextlib
+import os
 import subprocess
+import tempfile
 import traceback
 from pathlib import Path
 from typing import Any
 
+from dure.bench.kernel.mps import mps_daemon
+from dure.domain.errors import DureError
 from recorder.files import save
-from recorder.loads import SEED
-from recorder.mps import mps_daemon
-from recorder.tenants import BEST_EFFORT, HIGH_PRIORITY, Tenants
+from recorder.tenants import BEST_EFFORT, HIGH_PRIORITY, SEED, Tenants
 
 MEASURE_S = 6.0
 SHARINGS: dict[str, dict[str, str]] = {  # extra environment of the best-effort process
@@ -27,9 +28,15 @@ def record_pairs(out: Path, measure_s: float) -> None:
     pairs = Pairs(out / "pairs.json", measure_s)
     for sharing, best_effort_env in SHARINGS.items():
         try:
-            with mps_daemon() if sharing.startswith("mps") else contextlib.nullcontext():
-                pairs.measure(sharing, best_effort_env)
-        except (OSError, EOFError, subprocess.SubprocessError) as problem:
+            if not sharing.startswith("mps"):
+                pairs.measure(sharing, {}, best_effort_env)
+                continue
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                mps_daemon(Path(folder), dict(os.environ)) as environment,
+            ):
+                pairs.measure(sharing, environment, best_effort_env)
+        except (DureError, OSError, subprocess.SubprocessError) as problem:
             # A tenant or the daemon failed; the other sharings are still worth having.
             traceback.print_exc()
             pairs.note(sharing, "failed", "-", {"error": type(problem).__name__})
@@ -55,8 +62,10 @@ class Pairs:
         save(self.path, {**self.header, "rows": self.rows})
         print(self.rows[-1], flush=True)
 
-    def measure(self, sharing: str, best_effort_env: dict[str, str]) -> None:
-        tenants = Tenants(best_effort_env, self.measure_s)
+    def measure(
+        self, sharing: str, environment: dict[str, str], best_effort_env: dict[str, str]
+    ) -> None:
+        tenants = Tenants(environment, best_effort_env, self.measure_s)
         try:
             self.header["machine"] = tenants.warm_up()
             self.measure_alone(tenants, sharing)

@@ -3,13 +3,13 @@
 import multiprocessing
 from pathlib import Path
 
+from dure.bench.workloads.catalogue import WORKLOADS
+from dure.bench.workloads.machine import machine
+from dure.bench.workloads.steps import ready
 from recorder.files import save
-from recorder.machine import machine
 from recorder.sequence import sequence_of
-from recorder.steps import ready
 from recorder.timing import enqueue_us, wall_ms
 from recorder.trace import profiled_events
-from recorder.workloads import WORKLOADS
 
 WORKLOAD_LIMIT_S = 120
 

@@ -5,7 +5,7 @@ from statistics import median
 
 import torch
 
-from recorder.steps import Step, wait_for_gpu
+from dure.bench.workloads.steps import Step, wait_for_gpu
 
 WALL_S = 3.0
 WALL_ITERATIONS = 100  # at least

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from recorder.steps import Step, wait_for_gpu
+from dure.bench.workloads.steps import Step, wait_for_gpu
 
 PROFILED_STEPS = 5
 SKIPPED_STEPS = 3  # the first profiled steps pay for the profiler's own start

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from dure.cli import bench_fleet
+from dure.cli import bench_fleet, bench_kernel
 from dure.cli.measuring import Json, Out, Workers, numbers, run_bench
 from dure.cli.terminal import duration_option_ns
 from dure.domain.units import NS_PER_S
@@ -130,3 +130,4 @@ app.command("packing")(bench_fleet.packing)
 app.command("fleet")(bench_fleet.fleet)
 app.command("global")(bench_fleet.global_stage)
 app.command("week")(bench_fleet.week)
+app.command("kernel")(bench_kernel.kernel)

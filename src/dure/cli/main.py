@@ -16,7 +16,20 @@ from rich.console import Console
 from rich.text import Text
 
 from dure import __version__
-from dure.cli import bench, fleet, policy, sim
+from dure.cli import (
+    agent,
+    bench,
+    docker_args,
+    doctor,
+    fleet,
+    policy,
+    run,
+    sim,
+    tenants,
+    top,
+    why,
+)
+from dure.cli.child import NotStarted
 from dure.domain.errors import DureError, InputError
 from dure.kit.files import FileProblem
 
@@ -32,6 +45,17 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command("agent")(agent.agent)
+# A program's own options are its own: nothing after its name is read here.
+app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
+app.command("top")(top.top)
+app.command("why")(why.why)
+app.command("tenants")(tenants.tenants)
+app.command("set")(tenants.change)
+app.command("forget")(tenants.forget)
+app.command("end")(tenants.end)
+app.command("doctor")(doctor.doctor)
+app.command("docker-args")(docker_args.docker_args)
 app.add_typer(bench.app, name="bench")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(policy.app, name="policy")
@@ -85,6 +109,8 @@ def _report(error: Exception, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     match error:
+        case NotStarted():
+            sentence, code = str(error), error.exit_code
         case InputError() | FileProblem():
             sentence, code = str(error), EXIT_BAD_INPUT
         case DureError():

@@ -56,12 +56,15 @@ def run_bench(bench: "Callable[[Tell], BenchReport]", *, as_json: bool, out: Pat
     if as_json:
         typer.echo(json.dumps(report.data(), indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        output_console(_WIDTH).print(_tables(report))
+        output_console(_WIDTH).print(tables(report))
 
 
-def _tables(report: "BenchReport") -> RenderableType:
+def tables(report: "BenchReport") -> RenderableType:
+    """Everything a report says, for a terminal."""
     kind = (
-        "simulated"
+        f"measured on {report.measured_on}"
+        if report.measured_on
+        else "simulated"
         if report.simulated
         else f"wall time of this machine, simulated {report.subject}"
     )

@@ -1,4 +1,4 @@
-"""`dure policy`: which policies there are, and which one follows from a goals file."""
+"""`dure policy`: which policies there are, which one is in force, and which follows from goals."""
 
 import json
 from dataclasses import MISSING, fields
@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dure.cli import policy_live
+
 if TYPE_CHECKING:
     from dure.domain.tenant import Tenant
     from dure.kernel.goals import PolicyChoice
 
 app = typer.Typer(
-    help="Policies: what there is, and what follows from goals.", no_args_is_help=True
+    help="Policies: what there is, what is in force, what follows from goals.",
+    no_args_is_help=True,
 )
+app.command("show")(policy_live.show)
+app.command("set")(policy_live.switch)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -23,14 +28,27 @@ def apply(
     file: Annotated[Path, typer.Argument(help="The goals file.", metavar="GOALS.yaml")],
     as_json: AsJson = False,
     gpu: Annotated[
-        str | None, typer.Option(help="Also check that memory claims fit this accelerator.")
+        str | None,
+        typer.Option(
+            help="Index or UUID of the GPU they are for; an accelerator's name, as 'h200', "
+            "only checks that memory claims fit it."
+        ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what a running agent would do.")
+    ] = False,
 ) -> None:
-    """Choose a policy, its parameters and tenants' settings from goals, and say why."""
+    """Choose policy, parameters and tenants' settings from goals; a running agent takes them."""
     from dure.kernel.goals import choose_policy
     from dure.sim.goals_file import read_goals
 
-    choice = choose_policy(read_goals(file))
+    goals = read_goals(file)
+    if gpu is None or policy_live.is_device(gpu):
+        applied = policy_live.apply_to_agent(goals, gpu=gpu, dry_run=dry_run)
+        if applied is not None:
+            policy_live.print_applied(applied, as_json=as_json)
+            return
+    choice = choose_policy(goals)
     if gpu is not None:
         _check_memory(choice.tenants, gpu, file)
     if as_json:

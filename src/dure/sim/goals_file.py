@@ -1,7 +1,6 @@
 """Goals files: objectives and constraints in the user's words, read into `Goals`."""
 
-import math
-import re
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -9,6 +8,12 @@ from typing import Annotated, Any, TypeVar
 from pydantic import PlainValidator
 
 from dure.domain.ids import TenantId
+from dure.domain.promises import (
+    parse_availability_slo,
+    parse_latency_slo,
+    parse_share,
+    parse_throughput_slo,
+)
 from dure.domain.tenant import (
     AvailabilitySlo,
     Goal,
@@ -18,7 +23,6 @@ from dure.domain.tenant import (
     TenantClass,
     ThroughputSlo,
 )
-from dure.domain.units import parse_duration_ns
 from dure.kernel.goals import Goals, Objective, TenantGoal
 from dure.sim.documents import (
     Document,
@@ -30,15 +34,6 @@ from dure.sim.documents import (
     Source,
     nearest,
 )
-
-_LATENCY = re.compile(
-    r"(?:p(?P<percentile>[0-9]+(?:\.[0-9]+)?)\s*(?:<=|<|≤|within|below|under)\s*)?(?P<target>.+)"
-)
-_THROUGHPUT = re.compile(
-    r"(?:>=|>|≥|at least)?\s*(?P<rate>[0-9]+(?:\.[0-9]+)?(?:[eE][0-9]+)?)\s*"
-    r"(?:/\s*s|per second|a second)"
-)
-_PERCENT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*%")
 
 _IMPORTANCE = {
     "high": TenantClass.GUARANTEED,
@@ -53,6 +48,7 @@ _TENANT_GOALS = {
 _OBJECTIVES = {objective.value: objective for objective in Objective}
 
 _E = TypeVar("_E", bound=Enum)
+_V = TypeVar("_V")
 
 
 def _word(known: dict[str, _E]) -> PlainValidator:
@@ -67,62 +63,19 @@ def _word(known: dict[str, _E]) -> PlainValidator:
     return PlainValidator(read)
 
 
-def _number(value: Any) -> float | None:
-    """A plain number; None if it is none, or larger than any float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
+def _written(parse: Callable[[str], _V]) -> PlainValidator:
+    """What people write, as the domain reads it; a plain number is read as it is written."""
 
+    def read(value: Any) -> _V:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise Misfit("must be text or a number", "write one value")
+        try:
+            return parse(str(value))
+        except ValueError as error:
+            what, _, remedy = str(error).partition("; ")
+            raise Misfit(what, remedy) from error
 
-def _share(value: Any) -> float:
-    """`10%` or `0.1`."""
-    remedy = "write a percentage such as '10%', or a number from 0 to 1"
-    match = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
-    share = float(match["number"]) / 100.0 if match else _number(value)
-    if share is None:
-        raise Misfit("is not a share", remedy)
-    if not 0.0 <= share <= 1.0:
-        raise Misfit(f"{share:g} is not between 0 and 1", remedy)
-    return share
-
-
-def _availability(value: Any) -> AvailabilitySlo:
-    share = _share(value)
-    if share <= 0.0:
-        raise Misfit("promises nothing", "write a percentage such as '99.9%'")
-    return AvailabilitySlo(share)
-
-
-def _latency(value: Any) -> LatencySlo:
-    """`p99 <= 20ms`, or `20ms` for the 99th percentile."""
-    remedy = "write it as 'p99 <= 20ms'"
-    match = _LATENCY.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise Misfit("is not a latency", remedy)
-    percentile = float(match["percentile"] or 99.0)
-    if not 0.0 < percentile < 100.0:
-        raise Misfit(f"p{percentile:g} is not a percentile below 100", remedy)
-    try:
-        target_ns = parse_duration_ns(match["target"])
-    except ValueError as error:
-        raise Misfit(f"'{match['target']}' is not a duration", remedy) from error
-    if target_ns <= 0:
-        raise Misfit("no request takes no time", remedy)
-    return LatencySlo(target_ns, percentile)
-
-
-def _throughput(value: Any) -> ThroughputSlo:
-    """`100/s`, or a plain number of requests a second."""
-    match = _THROUGHPUT.fullmatch(value.strip()) if isinstance(value, str) else None
-    rate = float(match["rate"]) if match else _number(value)
-    if rate is None:
-        raise Misfit("is not a rate", "write it as '100/s'")
-    if not 0.0 < rate < math.inf:
-        raise Misfit(f"{rate:g} a second is no rate to promise", "write a number above 0")
-    return ThroughputSlo(rate)
+    return PlainValidator(read)
 
 
 class _Memory(Document):
@@ -134,15 +87,15 @@ class _Memory(Document):
 
 
 class _Tenant(Document):
-    latency: Annotated[LatencySlo | None, PlainValidator(_latency)] = None
-    throughput: Annotated[ThroughputSlo | None, PlainValidator(_throughput)] = None
-    availability: Annotated[AvailabilitySlo | None, PlainValidator(_availability)] = None
+    latency: Annotated[LatencySlo | None, _written(parse_latency_slo)] = None
+    throughput: Annotated[ThroughputSlo | None, _written(parse_throughput_slo)] = None
+    availability: Annotated[AvailabilitySlo | None, _written(parse_availability_slo)] = None
     deadline: LongerThanZero | None = None
     expect: LongerThanZero | None = None
     goal: Annotated[Goal | None, _word(_TENANT_GOALS)] = None
     importance: Annotated[TenantClass | None, _word(_IMPORTANCE)] = None
     weight: Positive | None = None
-    floor: Annotated[float | None, PlainValidator(_share)] = None
+    floor: Annotated[float | None, _written(parse_share)] = None
     memory: _Memory | None = None
 
     def as_goal(self, name: str) -> TenantGoal:
@@ -162,7 +115,7 @@ class _Tenant(Document):
 class _GoalsFile(Document):
     objective: Annotated[Objective | None, _word(_OBJECTIVES)] = None
     tenants: dict[Name, _Tenant] = {}  # noqa: RUF012, pydantic copies it
-    fairness: Annotated[float | None, PlainValidator(_share)] = None
+    fairness: Annotated[float | None, _written(parse_share)] = None
     starvation: LongerThanZero | None = None
 
 

@@ -17,20 +17,26 @@ class Made:
 
 def markdown(report: BenchReport, made: Made) -> str:
     """The whole page."""
-    kind = (
-        f"**Simulated**: figures of a modelled {report.subject} in virtual time, not of a real one."
-        if report.simulated
-        else f"Wall time of the machine below; the {report.subject} is **simulated**."
-    )
     parts = [
         f"# {report.title}",
-        kind,
+        _kind(report),
         f"- date: {made.date}\n- machine: {made.machine}\n- command: `{made.command}`",
         report.about,
         _verdicts(report.verdicts),
         *(_grid(grid) for grid in report.grids),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _kind(report: BenchReport) -> str:
+    if report.measured_on:
+        return f"**Measured** on {report.measured_on}."
+    if report.simulated:
+        return (
+            f"**Simulated**: figures of a modelled {report.subject} in virtual time, "
+            "not of a real one."
+        )
+    return f"Wall time of the machine below; the {report.subject} is **simulated**."
 
 
 def _verdicts(verdicts: tuple[Verdict, ...]) -> str:

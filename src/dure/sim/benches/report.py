@@ -53,6 +53,8 @@ class BenchReport:
     """False: the wall time of this machine is the figure."""
     subject: str = "GPU"
     """What is simulated."""
+    measured_on: str = ""
+    """The real machine the figures come from, where nothing is simulated."""
     figures: dict[str, Any] = field(default_factory=dict)
     """Every figure, for programs."""
 
@@ -66,7 +68,7 @@ class BenchReport:
             {
                 "bench": self.name,
                 "title": self.title,
-                "simulated": self.simulated,
+                "simulated": self.simulated and not self.measured_on,
                 **self.figures,
                 "verdicts": verdicts,
             }

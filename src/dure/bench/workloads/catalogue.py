@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recorder.models import Bert, Dlrm, LanguageModel, UNet, post_norm_encoder, resnet50
-from recorder.steps import Step, inference_step, training_step
+from dure.bench.workloads.models import Bert, Dlrm, LanguageModel, UNet, post_norm_encoder, resnet50
+from dure.bench.workloads.steps import Step, inference_step, training_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,24 @@ def matmul_long() -> Step:
     return step
 
 
+def matmul(side: int) -> Step:
+    a, b, out = torch.randn(3, side, side, device="cuda", dtype=torch.bfloat16)
+
+    def step() -> None:
+        torch.mm(a, b, out=out)
+
+    return step
+
+
+def stream_bound() -> Step:
+    data = torch.randn(2**28, device="cuda", dtype=torch.bfloat16)
+
+    def step() -> None:
+        data.neg_()
+
+    return step
+
+
 WORKLOADS = {
     "resnet50-train": Workload(
         build=resnet50_train,
@@ -146,6 +164,14 @@ WORKLOADS = {
         sync_every=1,
         description="one decoding step, 24 layers, width 2048, 1024 stored keys",
     ),
+    "llm-decode-eager": Workload(
+        build=llm_decode,
+        batch=8,
+        dtype="fp16",
+        graph=False,
+        sync_every=1,
+        description="one decoding step, 24 layers, width 2048, 1024 stored keys, no graph",
+    ),
     "dlrm-infer": Workload(
         build=dlrm_infer,
         batch=512,
@@ -169,5 +195,29 @@ WORKLOADS = {
         graph=False,
         sync_every=4,
         description="one 16384^3 matrix product, then one elementwise pass over 1 GiB",
+    ),
+    "matmul-short": Workload(
+        build=lambda: matmul(4096),
+        batch=1,
+        dtype="bf16",
+        graph=False,
+        sync_every=1,
+        description="one 4096^3 matrix product",
+    ),
+    "matmul-wide": Workload(
+        build=lambda: matmul(8192),
+        batch=1,
+        dtype="bf16",
+        graph=False,
+        sync_every=1,
+        description="one 8192^3 matrix product: many blocks on any set of compute units",
+    ),
+    "stream-bound": Workload(
+        build=stream_bound,
+        batch=1,
+        dtype="bf16",
+        graph=False,
+        sync_every=1,
+        description="one elementwise pass over 512 MiB",
     ),
 }

@@ -1,0 +1,132 @@
+/* dure-tenant: programs that use a GPU as tenants do, on the emulator and on a real driver alike.
+ * */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu.h"
+
+static const struct {
+    const char *name;
+    int (*run)(const struct options *);
+    const char *what;
+} PROGRAMS[] = {
+    {"serve", run_serve, "requests that arrive at random; prints latencies from scheduled arrival"},
+    {"train", run_train, "steps in a closed loop; prints steps a second, checks its results"},
+    {"graph", run_graph, "replays of a captured graph; checks its results"},
+    {"streams", run_streams, "streams joined by events; checks its results"},
+    {"threads", run_threads, "threads that each compute; checks their results"},
+    {"hog", run_hog, "allocates until memory is out; prints what it got"},
+    {"crash", run_crash, "dies in mid-kernel (--how kill|abort|segfault|exit|address)"},
+    {"fork", run_fork, "children with and without CUDA"},
+    {"idle", run_idle, "opens the device and waits"},
+};
+
+static void usage(FILE *to)
+{
+    fprintf(to, "Usage: dure-tenant PROGRAM [--option VALUE ...]\n\nPrograms:\n");
+    for (size_t i = 0; i < sizeof PROGRAMS / sizeof PROGRAMS[0]; i++)
+        fprintf(to, "  %-8s %s\n", PROGRAMS[i].name, PROGRAMS[i].what);
+    fprintf(to,
+            "\nOptions: --seconds S, --count N (instead of a time), --kernels N (per step),\n"
+            "--work-us US, --bytes N (a kernel moves), --blocks N, --threads N,\n"
+            "--sync-every STEPS, --rate PER_SECOND, --seed N, --memory-mib N, --chunk-mib N,\n"
+            "--children N, --streams N, --device N, --how HOW, --after S, --spin, --legacy,\n"
+            "--wrong, --json.\n"
+            "Exit: 0 fine, 1 a call failed, 2 usage, 3 a result is wrong, 4 no driver.\n");
+}
+
+static bool set_flag(struct options *o, const char *name)
+{
+    bool *flag = strcmp(name, "--json") == 0     ? &o->json
+                 : strcmp(name, "--spin") == 0   ? &o->spin
+                 : strcmp(name, "--legacy") == 0 ? &o->legacy
+                 : strcmp(name, "--wrong") == 0  ? &o->wrong
+                                                 : NULL;
+    if (flag != NULL)
+        *flag = true;
+    return flag != NULL;
+}
+
+static bool set_value(struct options *o, const char *name, const char *text)
+{
+    const struct {
+        const char *name;
+        uint64_t *to;
+    } numbers[] = {
+        {"--count", &o->count},           {"--kernels", &o->kernels}, {"--bytes", &o->bytes},
+        {"--blocks", &o->blocks},         {"--threads", &o->threads}, {"--sync-every",
+                                                                       &o->sync_every},
+        {"--seed", &o->seed},             {"--memory-mib", &o->memory_mib},
+        {"--chunk-mib", &o->chunk_mib},   {"--children", &o->children},
+        {"--streams", &o->streams},
+    };
+    char *end;
+    double value = strtod(text, &end);
+    if (strcmp(name, "--how") == 0) {
+        o->how = text;
+        return true;
+    }
+    if (end == text || *end != '\0' || value < 0)
+        return false;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (strcmp(name, numbers[i].name) == 0) {
+            *numbers[i].to = (uint64_t)value;
+            return true;
+        }
+    }
+    if (strcmp(name, "--seconds") == 0)
+        o->seconds = value;
+    else if (strcmp(name, "--work-us") == 0)
+        o->work_ns = (uint64_t)(value * 1000);
+    else if (strcmp(name, "--rate") == 0)
+        o->rate = value;
+    else if (strcmp(name, "--after") == 0)
+        o->after = value;
+    else if (strcmp(name, "--device") == 0)
+        o->device = (int)value;
+    else
+        return false;
+    return true;
+}
+
+static bool parse(struct options *o, int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++) {
+        if (set_flag(o, argv[i]))
+            continue;
+        if (i + 1 >= argc || !set_value(o, argv[i], argv[i + 1])) {
+            fprintf(stderr, "dure-tenant: bad option %s\n", argv[i]);
+            return false;
+        }
+        i++;
+    }
+    if (o->blocks == 0 || o->threads == 0 || o->threads > 1024 || o->rate <= 0
+        || o->chunk_mib == 0) {
+        fprintf(stderr, "dure-tenant: blocks, threads (to 1024), rate and chunk must be above 0\n");
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {
+        .program = argv[0], .seconds = 1, .kernels = 20, .work_ns = 50000, .blocks = 1056,
+        .threads = 256, .sync_every = 4, .rate = 100, .seed = 1, .chunk_mib = 256, .children = 3,
+        .streams = 4, .how = "kill", .after = 0.2,
+    };
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        usage(stdout);
+        return EXIT_FINE;
+    }
+    for (size_t i = 0; argc > 1 && i < sizeof PROGRAMS / sizeof PROGRAMS[0]; i++) {
+        if (strcmp(argv[1], PROGRAMS[i].name) != 0)
+            continue;
+        if (!parse(&o, argc, argv))
+            return EXIT_USAGE;
+        return PROGRAMS[i].run(&o);
+    }
+    usage(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,1 @@
+"""The process on a host that shares its GPUs: one actor for each."""

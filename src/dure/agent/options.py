@@ -1,0 +1,23 @@
+"""What an agent is started with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dure.client.places import Places
+from dure.client.schema import Sharing
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """The agent's settings; where they come from is the command line's business."""
+
+    places: Places
+    sharing: Sharing = "isolated"
+    http: tuple[str, int] | None = None
+    """Host and port of the face that shows and takes reports; None: there is none."""
+    policy: str = "hybrid"
+    """Of GPUs for which none was set before."""
+    gpus: tuple[str, ...] = ()
+    """Indices or UUIDs to look after; all where none is named."""
+    log_file: Path | None = None
+    """None: standard error."""

@@ -1,0 +1,1 @@
+"""Benches that run real programs on a real or emulated GPU."""

@@ -1,0 +1,100 @@
+"""Runs shards one after another, on the GPU of this machine or on the emulator."""
+
+import contextlib
+import datetime
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dure.bench.kernel.bed import Surroundings
+from dure.bench.kernel.emulated import emulated_surroundings
+from dure.bench.kernel.scenarios import SCENARIOS
+from dure.bench.kernel.shard import Settings, Shard
+from dure.bench.kernel.specials import SPECIALS
+from dure.bench.kernel.store import MACHINE, Store
+from dure.domain.errors import InputError
+from dure.kit.host import describe_host
+
+_QUERY = ("name", "driver_version", "memory.total", "uuid")
+
+
+def known_shards() -> tuple[str, ...]:
+    """Every shard there is."""
+    return (*SCENARIOS, *SPECIALS)
+
+
+def run_shards(
+    names: Sequence[str],
+    settings: Settings,
+    folder: Path,
+    *,
+    emulated: bool,
+    tell: Callable[[str], None],
+) -> bool:
+    """Run them; whether nothing is missing any more."""
+    machine = _emulated_machine() if emulated else gpu_machine()
+    with contextlib.ExitStack() as stack:
+        surroundings = Surroundings()
+        if emulated:
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="dure-emulator-"))
+            surroundings = emulated_surroundings(Path(scratch))
+        return _run_all(names, settings, Store(folder), (surroundings, machine), tell)
+
+
+def _run_all(
+    names: Sequence[str],
+    settings: Settings,
+    kept: Store,
+    where: tuple[Surroundings, dict[str, Any]],
+    tell: Callable[[str], None],
+) -> bool:
+    folder, (surroundings, machine) = kept.folder, where
+    began_s = time.monotonic()
+    finished = True
+
+    def say(said: str) -> None:
+        tell(f"[{time.monotonic() - began_s:6.1f} s] {said}")
+
+    for name in names:
+        left_s = settings.limit_s - (time.monotonic() - began_s)
+        say(f"== {name}")
+        own = replace(settings, limit_s=left_s)
+        if name in SCENARIOS:
+            shard = Shard(SCENARIOS[name], own, folder, say)
+            finished &= shard.run(surroundings, machine)
+        else:
+            store = Store(folder / name)
+            special = SPECIALS[name]
+            if special.in_parts or store.noted("result") is None:
+                result = special.run(store, own, surroundings, say)
+                store.note(MACHINE, machine)
+                store.note("result", result)
+    return finished
+
+
+def gpu_machine() -> dict[str, Any]:
+    """The GPU of this machine; refuses where there is none."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader", "--id=0"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InputError(
+            "this bench needs an NVIDIA GPU, and nvidia-smi finds none here",
+            "run it on a machine with one, or try the bench itself with --emulated",
+        ) from error
+    values = [part.strip() for part in said.stdout.strip().split(",")]
+    found = dict(zip(("gpu", "driver", "memory", "uuid"), values, strict=False))
+    return {**found, **_when_and_where()}
+
+
+def _when_and_where() -> dict[str, str]:
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"date": today, "host": describe_host()}
+
+
+def _emulated_machine() -> dict[str, Any]:
+    return {"gpu": "emulated", "emulated": True, **_when_and_where()}

@@ -1,0 +1,259 @@
+"""Runs one scenario: every row, every repeat, interleaved; what was measured before is kept."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dure.bench.kernel.bed import Bed, Surroundings, worker_name
+from dure.bench.kernel.orders import CLOSED, POISSON, Answer, Order
+from dure.bench.kernel.rows import ROWS, SOLO, TIME_SLICE, Row, Substrate, rows_for
+from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
+from dure.bench.kernel.statistics import percentile
+from dure.bench.kernel.store import CALIBRATION, MACHINE, Cell, Store
+from dure.domain.errors import DureError
+
+Tell = Callable[[str], None]
+
+CALIBRATE_S = 3.0
+SEED = 7
+_SEEDS_PER_REPEAT = 100
+_CELL_SLACK_S = 3.0
+SOLO_AGAIN = "solo-again"
+"""A service alone once more at the end, to see whether the machine drifted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How long and how often."""
+
+    seconds: float = 12.0
+    repeats: int = 5
+    ramp_s: float = 1.0
+    rows: tuple[str, ...] = ()
+    """All where none is named."""
+    limit_s: float = float("inf")
+    """No cell is begun that would end later than this."""
+    apart: bool = False
+    """One substrate after another instead of all at once."""
+    scale: float = 1.0
+    """Part of the full size: length of finite jobs, number of switches and kills."""
+
+
+def seed_of(repeat: int, index: int) -> int:
+    """The draw of arrivals of the index-th tenant: the same in every row."""
+    return SEED + _SEEDS_PER_REPEAT * repeat + index
+
+
+def solo_row(tenant: BenchTenant) -> str:
+    """The name under which a tenant alone is kept."""
+    return f"{SOLO}+{tenant.name}"
+
+
+class Shard:
+    """One scenario being measured."""
+
+    def __init__(
+        self, scenario: BenchScenario, settings: Settings, folder: Path, tell: Tell
+    ) -> None:
+        self.scenario = scenario
+        self.settings = settings
+        self.store = Store(folder / scenario.name)
+        self.tell = tell
+        self._until_s = time.monotonic() + settings.limit_s
+        self._rows = rows_for(scenario, settings.rows)
+
+    def run(self, surroundings: Surroundings, machine: dict[str, Any]) -> bool:
+        """Measure what is missing; whether nothing is missing any more."""
+        if not self._missing():
+            return True
+        for block in self._blocks():
+            shares = Substrate.MPS in block and Substrate.DURE_MPS in block
+            with Bed(self.scenario, surroundings, shares_daemon=shares) as bed:
+                self._run_block(bed, block, machine)
+        return not self._missing()
+
+    def _blocks(self) -> list[set[Substrate]]:
+        wanted = [row.substrate for row in self._rows]
+        if not self.settings.apart:
+            return [{Substrate.PLAIN, *wanted}]
+        later = [item for item in Substrate if item in wanted and item is not Substrate.PLAIN]
+        blocks: list[set[Substrate]] = [{Substrate.PLAIN}]
+        return blocks + [{item} for item in later]
+
+    def _missing(self) -> list[tuple[str, int]]:
+        names = [solo_row(tenant) for tenant in self.scenario.tenants]
+        names += [row.name for row in self._rows]
+        return [
+            (name, repeat)
+            for repeat in range(self.settings.repeats)
+            for name in names
+            if not self.store.has(name, repeat)
+        ]
+
+    def _run_block(self, bed: Bed, block: set[Substrate], machine: dict[str, Any]) -> None:
+        alone = ROWS[TIME_SLICE]
+        if Substrate.PLAIN in block:
+            self.tell("starting tenants")
+            bed.start(alone, {})
+            seen = bed.warm(alone)
+            self.store.note(MACHINE, {**machine, **seen, "scenario": self.scenario.name})
+            self._calibrate(bed)
+            self._alone_first(bed)
+        if not self._targets_known():
+            return
+        rows = [row for row in self._rows if row.substrate in block]
+        ready = self._ready(bed, rows)
+        for repeat in range(self.settings.repeats):
+            if Substrate.PLAIN in block:
+                self._alone(bed, repeat, Role.BEST_EFFORT, Role.PEER)
+            for row in list(ready):
+                try:
+                    self._measure(bed, row, repeat)
+                except DureError as error:
+                    self.store.fail(row.name, str(error))
+                    self.tell(f"{row.name} failed: {error}")
+                    ready = [other for other in ready if other.substrate is not row.substrate]
+        if Substrate.PLAIN in block:
+            for tenant in self.scenario.with_role(Role.SERVICE):
+                self._measure_alone(bed, tenant, 0, f"{SOLO_AGAIN}+{tenant.name}")
+
+    def _ready(self, bed: Bed, rows: Sequence[Row]) -> list[Row]:
+        """The rows that still miss a cell and whose workers start and warm up."""
+        wanted = [
+            row
+            for row in rows
+            if any(not self.store.has(row.name, at) for at in range(self.settings.repeats))
+        ]
+        ready: list[Row] = []
+        for work in (lambda row: bed.start(row, self._targets_ms(row)), bed.warm):
+            ready = []
+            for row in wanted:
+                try:
+                    self.tell(f"readying {row.name}")
+                    work(row)
+                    ready.append(row)
+                except (DureError, OSError) as error:
+                    self.store.fail(row.name, str(error))
+                    self.tell(f"{row.name} cannot run: {error}")
+            wanted = ready
+        return ready
+
+    def _calibrate(self, bed: Bed) -> None:
+        """What each service can serve alone, in a closed loop; it sets the arrivals of all rows."""
+        known: dict[str, float] = (self.store.noted(CALIBRATION) or {}).get("capacity_per_s", {})
+        for tenant in self.scenario.tenants:
+            if tenant.serves and tenant.name not in known:
+                window_s = min(CALIBRATE_S, 2.0 * self.settings.seconds)
+                order = Order(CLOSED, 0.0, window_s, self.settings.ramp_s, steps=tenant.steps)
+                name = worker_name(ROWS[TIME_SLICE], tenant)
+                known[tenant.name] = bed.workers.measure({name: order})[name].per_s
+                self.tell(f"{tenant.name} alone serves {known[tenant.name]:.1f}/s")
+        self.store.note(CALIBRATION, {"capacity_per_s": known})
+
+    def _alone_first(self, bed: Bed) -> None:
+        """Services alone, all draws: the targets come from them."""
+        for repeat in range(self.settings.repeats):
+            self._alone(bed, repeat, Role.SERVICE)
+
+    def _targets_known(self) -> bool:
+        return all(
+            self.store.has(solo_row(tenant), repeat)
+            for tenant in self.scenario.with_role(Role.SERVICE)
+            for repeat in range(self.settings.repeats)
+        )
+
+    def _alone(self, bed: Bed, repeat: int, *roles: Role) -> None:
+        for tenant in self.scenario.tenants:
+            if tenant.role in roles:
+                self._measure_alone(bed, tenant, repeat, solo_row(tenant))
+
+    def _measure_alone(self, bed: Bed, tenant: BenchTenant, repeat: int, row: str) -> None:
+        if self.store.has(row, repeat) or not self._time_left():
+            return
+        name = worker_name(ROWS[TIME_SLICE], tenant)
+        answers = bed.workers.measure({name: self._order(tenant, repeat)})
+        self._keep(row, repeat, {tenant.name: answers[name]}, {}, {})
+
+    def _measure(self, bed: Bed, row: Row, repeat: int) -> None:
+        if self.store.has(row.name, repeat) or not self._time_left():
+            return
+        targets_ms = self._targets_ms(row)
+        if row.substrate.managed:
+            agent = bed.agent(row.substrate)
+            agent.set_policy(row.policy)
+            for name, target_ms in targets_ms.items():
+                agent.set_target(name, target_ms)
+        names = {tenant.name: worker_name(row, tenant) for tenant in self.scenario.tenants}
+        orders = {
+            names[tenant.name]: self._order(tenant, repeat) for tenant in self.scenario.tenants
+        }
+        answers = bed.workers.measure(orders)
+        status = bed.agent(row.substrate).status() if row.substrate.managed else {}
+        found = {name: answers[worker] for name, worker in names.items()}
+        self._keep(row.name, repeat, found, targets_ms, status)
+
+    def _keep(
+        self,
+        row: str,
+        repeat: int,
+        answers: dict[str, Answer],
+        targets_ms: dict[str, float],
+        status: dict[str, Any],
+    ) -> None:
+        setting = self.settings
+        cell = Cell(row, repeat, setting.seconds, setting.ramp_s, answers, targets_ms, status)
+        self.store.keep(cell)
+        self.tell(f"{row} {repeat + 1}/{setting.repeats}: {_brief(answers)}")
+
+    def _order(self, tenant: BenchTenant, repeat: int) -> Order:
+        capacity = (self.store.noted(CALIBRATION) or {})["capacity_per_s"]
+        per_s = tenant.per_s
+        if tenant.load == POISSON and not per_s:
+            per_s = tenant.capacity_share * capacity[tenant.name]
+        return Order(
+            tenant.load,
+            0.0,
+            self.settings.seconds,
+            self.settings.ramp_s,
+            per_s,
+            seed_of(repeat, self.scenario.tenants.index(tenant)),
+            tenant.steps,
+            tenant.sync_every,
+        )
+
+    def _targets_ms(self, row: Row) -> dict[str, float]:
+        """The row's latency targets, from the services alone."""
+        factor = row.factor(self.scenario)
+        if not factor:
+            return {}
+        return {
+            tenant.name: factor * alone_p99_ms(self.store, tenant)
+            for tenant in self.scenario.with_role(Role.SERVICE)
+        }
+
+    def _time_left(self) -> bool:
+        cell_s = self.settings.seconds + self.settings.ramp_s + _CELL_SLACK_S
+        return time.monotonic() + cell_s < self._until_s
+
+
+def alone_p99_ms(store: Store, tenant: BenchTenant) -> float:
+    """p99 of a service alone, over all draws."""
+    cells = store.of_row(solo_row(tenant))
+    return percentile([ms for cell in cells for ms in waited_ms(cell.tenants[tenant.name])], 99.0)
+
+
+def waited_ms(answer: Answer) -> tuple[float, ...]:
+    """Latencies; a request that was not answered counts with what it had waited."""
+    return (*answer.latencies_ms, *answer.unserved_ms)
+
+
+def _brief(answers: dict[str, Answer]) -> str:
+    parts = []
+    for name, answer in answers.items():
+        latency = (
+            f", p99 {percentile(waited_ms(answer), 99.0):.2f} ms" if answer.latencies_ms else ""
+        )
+        parts.append(f"{name} {answer.per_s:.2f}/s{latency}")
+    return "; ".join(parts)

@@ -1,0 +1,1 @@
+"""Adapters to devices: shared memory of the data plane, NVML."""

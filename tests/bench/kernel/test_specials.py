@@ -1,0 +1,89 @@
+from typing import Any
+
+from dure.bench.kernel import equal, finite_jobs, kills, overhead, sets, switching
+from dure.bench.kernel.orders import Answer
+
+
+def passed(verdicts: list[Any]) -> list[bool | None]:
+    return [verdict.passed for verdict in verdicts]
+
+
+def timeline(*latencies_ms: float) -> Answer:
+    return Answer(len(latencies_ms), 0.0, latencies_ms, first_s=100.0)
+
+
+def test_the_share_of_an_idle_member_counts_from_its_end_to_the_first_fast_kernel() -> None:
+    answer = timeline(*[0.4] * 10, *[0.2] * 200)
+    wait_ms = sets.taken_up_ms(answer, 100.0039)
+    assert wait_ms is not None
+    assert 0.05 < wait_ms < 0.15
+    late_ms = sets.taken_up_ms(timeline(*[0.4] * 15, *[0.2] * 200), 100.004)
+    assert late_ms is not None
+    assert 1.9 < late_ms < 2.1
+
+
+def test_a_tenant_that_was_never_confined_has_nothing_to_take_up() -> None:
+    assert sets.taken_up_ms(timeline(*[0.2] * 200), 100.01) is None
+
+
+def program(*digests: str, shown: float = 1.0) -> dict[str, Any]:
+    return {"digests": list(digests), "first": digests[0], "runs": 2, "shown": [shown]}
+
+
+def test_the_same_bits_pass_and_other_bits_fail() -> None:
+    same = {"plain": program("x"), "again": program("x"), "gated": program("x")}
+    assert equal.judge(same, "gated") == (True, "same bits")
+    other = {**same, "gated": program("y", shown=1.1)}
+    assert equal.judge(other, "gated")[0] is False
+
+
+def test_a_program_that_differs_from_itself_may_differ_as_much_under_dure() -> None:
+    spread = {"plain": program("x"), "again": program("y", shown=1.5)}
+    assert equal.judge({**spread, "moved": program("z", shown=1.4)}, "moved")[0]
+    assert not equal.judge({**spread, "moved": program("z", shown=1.6)}, "moved")[0]
+    mixed = {"plain": program("x"), "again": program("x"), "moved": program("x", "y", shown=1.0)}
+    assert equal.judge(mixed, "moved")[0], "its first result is the same number"
+
+
+def test_a_program_that_failed_is_no_match() -> None:
+    failed = {"plain": program("x"), "again": program("x"), "gated": {"error": "no cupy"}}
+    assert equal.judge(failed, "gated") == (False, "no cupy")
+
+
+def test_overhead_is_judged_by_speed_and_by_launch() -> None:
+    found: dict[str, Any] = {
+        "tenants": {"train": {"plain": [10.0], "dure": [9.95], "speeds": [0.995]}},
+        "launch_ns": {"extra_median_ns": 300.0},
+    }
+    assert passed(overhead.verdicts(found)) == [True, True]
+    found["tenants"]["train"]["speeds"] = [0.98]
+    found["launch_ns"]["extra_median_ns"] = 600.0
+    assert passed(overhead.verdicts(found)) == [False, False]
+
+
+def test_switches_are_judged_by_their_tail_errors_and_losses() -> None:
+    good: dict[str, Any] = {"waits_ms": [10.0] * 100, "errors": [], "forgotten": []}
+    assert passed(switching.verdicts(good)) == [True, True, True]
+    bad = {"waits_ms": [10.0] * 90 + [80.0] * 10, "errors": ["gone"], "forgotten": ["train"]}
+    assert passed(switching.verdicts(bad)) == [False, False, False]
+
+
+def test_kills_need_their_number_and_no_harm() -> None:
+    part = {"killed": 20, "errors": [], "done": {"resnet": 5}}
+    assert passed(kills.verdicts({"isolated": part})) == [True]
+    assert passed(kills.verdicts({"isolated": {**part, "killed": 19}})) == [False]
+    assert passed(kills.verdicts({"mps": {**part, "errors": ["harmed"]}})) == [False]
+
+
+def test_finite_jobs_are_judged_by_their_mean_beside_mps() -> None:
+    found: dict[str, Any] = {
+        "scale": 1.0,
+        "jct_s": {
+            "mps": {job.name: 100.0 for job in finite_jobs.JOBS},
+            "jct": {job.name: 80.0 for job in finite_jobs.JOBS},
+            "jct-mps": {job.name: 120.0 for job in finite_jobs.JOBS},
+        },
+    }
+    assert passed(finite_jobs.verdicts(found)) == [True, None]
+    found["jct_s"]["jct"] = {job.name: 86.0 for job in finite_jobs.JOBS}
+    assert passed(finite_jobs.verdicts(found))[0] is False
