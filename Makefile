@@ -12,7 +12,7 @@ DATA_FIGURES := bench/fleet.py bench/packing.py
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help native demo test test-slow check bench clean
+.PHONY: help native demo test test-slow test-faults test-soak check bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -33,6 +33,12 @@ test: native ## run the fast tests
 
 test-slow: native ## run the tests that take longer
 	$(BIN)/pytest -m slow
+
+test-faults: native ## kill, stop and confuse agents and tenants, on the emulator
+	$(BIN)/pytest -m "faults and not slow"
+
+test-soak: native ## ten minutes of tenants that come, go and are killed (DURE_SOAK_S=600)
+	DURE_SOAK_S=$${DURE_SOAK_S:-600} $(BIN)/pytest -m slow -s tests/faults/test_soak.py
 
 check: $(READY) ## lint, format, types, import rules, purity of the deciders
 	$(BIN)/ruff check

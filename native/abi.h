@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DURE_ABI_MAGIC 0x6475726561626921ull /* "dureabi!" */
-#define DURE_ABI_VERSION 1u
+#define DURE_ABI_VERSION 2u
 
 #define DURE_TENANTS 64
 #define DURE_CLIENTS 64
@@ -125,6 +125,11 @@ struct dure_rotation {
     uint32_t sleepers; /* how many wait on it; a hint, may be too high after a kill */
     uint64_t adopted_ns; /* when the plan in force took effect */
     uint64_t spare[4];
+    /* Not 0 while a client's work goes on. Where kernels of processes overlap, streams of those
+     * that yield to it wait for 0 here on the device itself. The client writes its own word; who
+     * waits for one that is not really busy any more sets it to 0, and so does the agent when the
+     * client is gone. Every burst has another number, so that nobody ends one he did not see. */
+    uint32_t closed[DURE_CLIENTS];
 };
 
 /* ---- slot: one client's words ---------------------------------------------------------------- */
@@ -273,7 +278,8 @@ DURE_SAME(sizeof(struct dure_order), 64);
 DURE_SAME(sizeof(struct dure_tenant), 64);
 DURE_SAME(sizeof(struct dure_activity), 128);
 DURE_SAME(sizeof(struct dure_sample), 64);
-DURE_SAME(sizeof(struct dure_rotation), 64);
+DURE_SAME(sizeof(struct dure_rotation), 64 + 4 * DURE_CLIENTS);
+DURE_SAME(sizeof(struct dure_rotation) <= DURE_PAGE_BYTES, 1);
 DURE_SAME(offsetof(struct dure_slot, magic), DURE_PAGE_BYTES);
 DURE_SAME(sizeof(struct dure_control) % 8, 0);
 /* What a gate reads of another client is one cache line. */

@@ -139,8 +139,11 @@ static void unmap(const void *mapped, size_t bytes)
 void dure_detach(struct dure_plane *plane)
 {
     if (plane->pid == (uint32_t)getpid()) {
+        if (plane->rotation != NULL && plane->control != NULL)
+            open_word(plane, closed_word(plane)); /* nobody waits for who left */
         unmap(plane->control, sizeof(struct dure_control));
-        unmap(plane->rotation, sizeof(struct dure_rotation));
+        if (!plane->keeps_rotation)
+            unmap(plane->rotation, sizeof(struct dure_rotation));
         unmap(plane->slot, sizeof(struct dure_slot));
         for (size_t client = 0; client < DURE_CLIENTS; client++)
             if (client != plane->client)

@@ -55,8 +55,10 @@ static struct verdict by_orders(const struct view *view, const struct turn *turn
         return verdict;
     uint32_t kernel_class = launch->kernel_class < DURE_CLASSES ? launch->kernel_class
                                                                 : DURE_CLASS_LONG;
-    verdict = held_for(view, turn, load(&order->yields) & ~bit(tenant), kernel_class);
-    uint64_t bound = load(&order->inflight_ns);
+    verdict = (struct verdict){DURE_PASS, DURE_TENANTS, UINT64_MAX};
+    if (!launch->waits_on_device)
+        verdict = held_for(view, turn, load(&order->yields) & ~bit(tenant), kernel_class);
+    uint64_t bound = launch->waits_on_device ? DURE_RUN_AHEAD_NS : load(&order->inflight_ns);
     if (verdict.why != DURE_PASS || bound == 0)
         return verdict;
     uint64_t inflight = inflight_of(view, tenant);

@@ -18,6 +18,8 @@
 #define SLEEP_FAR_NS 2000000ull
 /* With own work on the device its end must be looked for, as nobody rings for that. */
 #define SLEEP_OWN_WORK_NS 50000ull
+/* Where much lies ahead of the device, being late by this much does not matter. */
+#define SLEEP_AHEAD_NS 250000ull
 
 static inline void relax(void)
 {
@@ -33,6 +35,7 @@ struct hold {
     uint64_t counted_ns; /* up to then it is in the books */
     uint64_t reason_ns;  /* since when it is held for the present reason */
     uint32_t why;
+    bool ahead;          /* it waits on the device, with much in flight */
     bool sleeps;         /* counted among the sleepers */
 };
 
@@ -50,13 +53,13 @@ static void count_hold(struct dure_plane *plane, struct hold *hold, const struct
     raise_to(&counters->longest_hold_ns, since(hold->began_ns, now_ns));
 }
 
-static uint64_t sleep_ns(const struct dure_plane *plane, const struct verdict *verdict,
-                         uint64_t now_ns)
+static uint64_t sleep_ns(const struct dure_plane *plane, const struct hold *hold,
+                         const struct verdict *verdict, uint64_t now_ns)
 {
     uint64_t due = since(now_ns, verdict->until_ns);
     uint64_t most = due < SLEEP_FAR_NS ? SLEEP_NEAR_NS : SLEEP_FAR_NS;
     if (load(&plane->slot->activity.inflight_ns) > 0)
-        most = SLEEP_OWN_WORK_NS;
+        most = hold->ahead ? SLEEP_AHEAD_NS : SLEEP_OWN_WORK_NS;
     return due < most ? due : most;
 }
 
@@ -80,8 +83,8 @@ static void end_hold(struct dure_plane *plane, const struct hold *hold)
 static void pause_hold(struct dure_plane *plane, const struct hold *hold,
                        const struct verdict *verdict, uint32_t bell, uint64_t now_ns)
 {
-    uint64_t most_ns = sleep_ns(plane, verdict, now_ns);
-    bool own_work = verdict->why == DURE_HELD_IN_FLIGHT &&
+    uint64_t most_ns = sleep_ns(plane, hold, verdict, now_ns);
+    bool own_work = verdict->why == DURE_HELD_IN_FLIGHT && !hold->ahead &&
                     since(hold->reason_ns, now_ns) < SPIN_OWN_WORK_NS;
     if (hold->sleeps && own_work) {
         sched_yield();
@@ -103,7 +106,7 @@ uint64_t dure_hold(struct dure_plane *plane, const struct dure_launch *launch, d
     if (verdict.why == DURE_PASS)
         return 0;
     int error_before = errno;
-    struct hold hold = {now_ns, now_ns, now_ns, verdict.why, false};
+    struct hold hold = {now_ns, now_ns, now_ns, verdict.why, launch->waits_on_device, false};
     begin_hold(plane, &hold);
     uint32_t bell = load(&plane->rotation->bell);
     while (verdict.why != DURE_PASS) {

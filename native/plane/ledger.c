@@ -50,6 +50,7 @@ void begin_burst(struct dure_plane *plane, uint64_t now_ns)
     store(&activity->began_ns, began);
     if (!swap_word(&activity->busy_since_ns, &idle, began))
         return;
+    close_word(plane);
     store(&plane->burst_gpu_ns, 0);
     store(&activity->burst_since_ns, now_ns);
     if (ended != 0)
@@ -92,6 +93,7 @@ void dure_launched(struct dure_plane *plane, const struct dure_launch *launch, u
     /* First, so that a thread that ends the burst just now sees that it goes on. */
     __atomic_fetch_add(&activity->inflight_ns, launch->predicted_ns, __ATOMIC_SEQ_CST);
     begin_burst(plane, now_ns);
+    close_word(plane); /* somebody may have taken this burst for over */
     add(&counters->launches, 1);
     store(&activity->running, launch->kernel_class);
     renew(plane, now_ns);
@@ -100,13 +102,28 @@ void dure_launched(struct dure_plane *plane, const struct dure_launch *launch, u
         if (load(&plane->rotation->sleepers) != 0)
             ring_if_spent(plane, launch->predicted_ns, now_ns);
     }
-    keep_tick(plane);
-    raise_to(&counters->longest_kernel_ns, launch->predicted_ns);
+    if (launch->graph) {
+        add(&counters->graph_launches, 1);
+    } else {
+        keep_tick(plane);
+        raise_to(&counters->longest_kernel_ns, launch->predicted_ns);
+    }
     bool open = gated && !agent_alive(plane->control, now_ns);
     if (open)
         add(&counters->passes_open, 1);
     if (open != ((load(&counters->flags) & DURE_FLAG_OPEN) != 0))
         __atomic_fetch_xor(&counters->flags, DURE_FLAG_OPEN, __ATOMIC_RELAXED);
+}
+
+void dure_launched_before(struct dure_plane *plane, uint64_t launches, uint64_t predicted_ns,
+                          uint64_t now_ns)
+{
+    if (plane->control == NULL)
+        return;
+    __atomic_fetch_add(&plane->slot->activity.inflight_ns, predicted_ns, __ATOMIC_SEQ_CST);
+    begin_burst(plane, now_ns);
+    add(&plane->slot->counters.launches, launches);
+    renew(plane, now_ns);
 }
 
 /* Whether a thread of this tenant is held, perhaps for its own work in flight. */
@@ -129,6 +146,8 @@ void dure_finished(struct dure_plane *plane, uint64_t predicted_ns, uint64_t too
     add(&plane->slot->counters.gpu_ns, ran_ns);
     add(&plane->burst_gpu_ns, ran_ns);
     renew(plane, now_ns);
+    if (load(&plane->waited_for) != 0)
+        store(&plane->moved_ns, now_ns);
     if (own_waits(plane))
         ring(plane->rotation);
 }
@@ -154,11 +173,14 @@ void dure_drained(struct dure_plane *plane, uint64_t now_ns)
     store(&activity->inflight_ns, 0);
     /* A held thread is about to launch: its work goes on. */
     if (load(&activity->waiting) == 0) {
+        uint32_t closed = closed_word(plane);
         uint64_t began = __atomic_exchange_n(&activity->burst_since_ns, 0, __ATOMIC_ACQ_REL);
         if (began != 0) {
             end_burst(plane, began, now_ns);
             store(&activity->idle_since_ns, now_ns);
             __atomic_exchange_n(&activity->busy_since_ns, 0, __ATOMIC_SEQ_CST);
+            open_word(plane, closed);
+            forget_waits(plane);
             if (load(&activity->inflight_ns) != 0)
                 begin_burst(plane, now_ns);
         }

@@ -30,12 +30,19 @@ struct dure_plane {
     uint64_t copy_ready_ns; /* when the copies let through so far are paid for */
     uint32_t pid;           /* of the process that attached: a child has none of the mappings */
     uint32_t socket;        /* the descriptor plus 1; 0: none */
+    uint64_t waited_for;    /* clients that work on the device may be waiting for */
+    uint64_t moved_ns;      /* when own work last was known to go on, while it may wait */
+    uint64_t masters_epoch; /* of the plan that the next is of, and its buffer */
+    uint64_t masters;       /* tenants that nothing in that plan holds */
+    bool keeps_rotation;    /* streams may wait for its words: it stays mapped for good */
 };
 
 /* What is about to be launched. */
 struct dure_launch {
     uint32_t kernel_class; /* DURE_CLASS_* */
     uint64_t predicted_ns;
+    bool graph;           /* a whole graph, not a kernel */
+    bool waits_on_device; /* the device itself waits for those it yields to: see dure_waits_now */
 };
 
 /* Where a launch may run: `group_count` 0 means the whole device. */
@@ -62,6 +69,33 @@ typedef bool (*dure_drain)(void *context, uint64_t now_ns);
 uint64_t dure_hold(struct dure_plane *plane, const struct dure_launch *launch, dure_drain drain,
                    void *context);
 
+/* ---- waiting on the device ------------------------------------------------------------------- */
+
+/* A thread that is held cannot run ahead, and the device runs dry when it goes on. Where kernels of
+ * processes overlap, the stream can wait in its place: for 0 in `rotation->closed` of each client
+ * of those it yields to. That serves where those are held for nobody themselves (else two could
+ * wait for each other) and lose patience at once. */
+#define DURE_WAITS 4 /* clients one launch waits for at most */
+#define DURE_RUN_AHEAD_NS 8000000ull /* most work in flight that waits on the device */
+struct dure_waits {
+    uint32_t count; /* 0: nothing to wait for */
+    uint32_t present; /* clients of those it yields to, also where the classes go together */
+    uint32_t clients[DURE_WAITS];
+    uint64_t step_ns; /* predicted work that may follow one wait */
+};
+/* Whether the launch may wait on the device rather than be held, and for whom. */
+bool dure_waits_now(struct dure_plane *plane, const struct dure_launch *launch, uint64_t now_ns,
+                    struct dure_waits *waits);
+/* Such waits were put into a stream. */
+void dure_waits_placed(struct dure_plane *plane, const struct dure_waits *waits, uint64_t now_ns);
+/* Fail open: words waited for whose client is not really busy are set to 0, as are all when the
+ * agent is gone or nothing went on for DURE_LONGEST_HOLD_NS. To be called every few milliseconds
+ * while anything may wait; whether anything may. */
+bool dure_waits_check(struct dure_plane *plane, uint64_t now_ns);
+/* Work took so much longer than predicted behind a wait for these clients (a mask): held, roughly,
+ * as what runs beside others is slower too. */
+void dure_waited_on_device(struct dure_plane *plane, uint64_t clients, uint64_t held_ns);
+
 /* The set of compute units for a launch now: the plan's while a tenant it is beside has work. */
 struct dure_set dure_set_now(const struct dure_plane *plane, uint64_t now_ns);
 
@@ -73,6 +107,9 @@ uint64_t dure_company(const struct dure_plane *plane, uint64_t now_ns);
  * predicted). `drained`: nothing of this client is outstanding any more; ends the burst, unless a
  * thread of it is held, as then it goes on. */
 void dure_launched(struct dure_plane *plane, const struct dure_launch *launch, uint64_t now_ns);
+/* Launches that were submitted some time ago, and are entered together. */
+void dure_launched_before(struct dure_plane *plane, uint64_t launches, uint64_t predicted_ns,
+                          uint64_t now_ns);
 void dure_finished(struct dure_plane *plane, uint64_t predicted_ns, uint64_t took_ns,
                    uint64_t now_ns);
 void dure_drained(struct dure_plane *plane, uint64_t now_ns);
@@ -101,7 +138,7 @@ uint64_t dure_copy_wait_ns(struct dure_plane *plane, uint64_t bytes, uint64_t no
  * `reason` (of 128 bytes) says why, for a log. The socket stays open, close-on-exec. */
 int dure_attach(struct dure_plane *plane, const char *socket_path, const struct dure_hello *hello,
                 char *reason);
-/* In a child after fork, or at the end: forget everything without touching shared words. A child
+/* In a child after fork, or at the end: forget everything; a parent's own word is opened. A child
  * has none of the mappings: until it detached (or its planes were wiped to 0) it must not ask. */
 void dure_detach(struct dure_plane *plane);
 

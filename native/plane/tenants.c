@@ -7,7 +7,7 @@ static uint64_t clients_of(const struct view *view, uint32_t tenant)
 }
 
 /* Whether a client's work is going on: begun, not ended, and renewed lately enough. */
-static bool busy(const struct dure_activity *words, uint64_t now_ns)
+bool is_busy(const struct dure_activity *words, uint64_t now_ns)
 {
     if (load_first(&words->busy_since_ns) == 0)
         return false;
@@ -40,16 +40,16 @@ struct standing standing_of(const struct view *view, uint32_t tenant, uint64_t l
     uint64_t clients = clients_of(view, tenant);
     while (clients != 0) {
         const struct dure_activity *words = view->clients[pop(&clients)];
-        bool is_busy = busy(words, view->now_ns);
-        uint64_t until = is_busy ? 0 : lingers_until(words, linger_ns, view->now_ns);
-        if (!is_busy && until == 0)
+        bool busy = is_busy(words, view->now_ns);
+        uint64_t until = busy ? 0 : lingers_until(words, linger_ns, view->now_ns);
+        if (!busy && until == 0)
             continue;
         if (!works) {
             found.running = class_of(words);
             if (until > found.lingers_until_ns)
                 found.lingers_until_ns = until;
         }
-        works = works || is_busy;
+        works = works || busy;
         found.has_work = true;
         uint64_t began = load(&words->began_ns);
         found.busy_since_ns = began < found.busy_since_ns ? began : found.busy_since_ns;
@@ -77,7 +77,7 @@ uint64_t inflight_of(const struct view *view, uint32_t tenant)
     uint64_t clients = clients_of(view, tenant);
     while (clients != 0) {
         const struct dure_activity *words = view->clients[pop(&clients)];
-        if (busy(words, view->now_ns)) {
+        if (is_busy(words, view->now_ns)) {
             uint64_t inflight = load(&words->inflight_ns);
             sum = inflight < UINT64_MAX - sum ? sum + inflight : UINT64_MAX;
         }
@@ -103,7 +103,7 @@ bool may_run(const struct view *view, uint32_t tenant, uint64_t linger_ns)
     uint64_t clients = clients_of(view, tenant);
     while (clients != 0) {
         const struct dure_activity *words = view->clients[pop(&clients)];
-        if (busy(words, view->now_ns)) {
+        if (is_busy(words, view->now_ns)) {
             if (load(&words->inflight_ns) > 0 || load(&words->waiting) == 0)
                 return true;
         } else if (lingers_until(words, linger_ns, view->now_ns) != 0) {

@@ -91,6 +91,7 @@ uint64_t spent_by(const struct view *view, uint32_t tenant, uint32_t round);
 uint64_t inflight_of(const struct view *view, uint32_t tenant);
 uint64_t memory_of(const struct view *view, uint32_t tenant);
 bool may_run(const struct view *view, uint32_t tenant, uint64_t linger_ns);
+bool is_busy(const struct dure_activity *words, uint64_t now_ns);
 
 /* rotation.c */
 struct turn read_turn(const struct view *view);
@@ -109,6 +110,12 @@ static inline struct view view_of(const struct dure_plane *plane, uint64_t now_n
     return (struct view){plane->control, plane->rotation, plane->clients, now_ns, plane->tenant};
 }
 bool agent_alive(const struct dure_control *control, uint64_t now_ns);
+
+/* waits.c: the own word that others' streams wait for */
+void close_word(struct dure_plane *plane);
+uint32_t closed_word(const struct dure_plane *plane);
+void open_word(struct dure_plane *plane, uint32_t seen);
+void forget_waits(struct dure_plane *plane);
 
 /* ledger.c */
 void begin_burst(struct dure_plane *plane, uint64_t now_ns);

@@ -63,6 +63,8 @@ static void forget_everything(void)
     dure_memory_forget();
     dure_graphs_forget();
     dure_kernels_forget();
+    dure_lights_forget();
+    dure_waits_forget();
     dure_captures = 0;
     dure_moved_streams = 0;
     contexts_generation++;
@@ -98,13 +100,16 @@ static struct dure_device *make_device(cu_device ordinal)
     struct dure_device *device = calloc(1, sizeof *device);
     if (device == NULL)
         return NULL;
-    device->signatures = calloc(DURE_SIGNATURES, sizeof *device->signatures);
+    size_t bytes = DURE_SIGNATURES * sizeof *device->signatures;
+    device->signatures = aligned_alloc(sizeof *device->signatures, bytes);
     if (device->signatures == NULL) {
         free(device);
         return NULL;
     }
+    memset(device->signatures, 0, bytes);
     pthread_mutex_init(&device->lock, NULL);
     device->ordinal = ordinal;
+    device->credit = DURE_CREDIT;
     const char *world = getenv("WORLD_SIZE");
     device->collective = world != NULL && atoi(world) > 1;
     return device;
@@ -125,6 +130,11 @@ struct dure_device *dure_device_at(cu_device ordinal)
     }
     pthread_mutex_unlock(&devices_lock);
     return device;
+}
+
+struct dure_device *dure_device_known(cu_device ordinal)
+{
+    return __atomic_load_n(&devices[ordinal], __ATOMIC_ACQUIRE);
 }
 
 static struct dure_device *device_of(cu_context context)
@@ -182,6 +192,7 @@ void dure_context_gone(cu_context context, bool alive)
             continue;
         dure_streams_forget(devices[index], context, alive);
         dure_green_forget(devices[index], context, alive);
+        dure_waits_context_gone(devices[index], context);
     }
 }
 
@@ -233,6 +244,7 @@ static struct dure_link *free_link(struct dure_device *device)
         if (link == device->link || __atomic_load_n(&link->users, __ATOMIC_ACQUIRE) != 0)
             continue;
         if (link->in_use) {
+            dure_waits_leave(link);
             dure_detach(&link->plane);
             link->in_use = false;
         }
@@ -252,6 +264,7 @@ static void announce(struct dure_device *device, const char *reason)
 static void put_in_force(struct dure_device *device, struct dure_link *link)
 {
     pthread_mutex_lock(&device->lock);
+    dure_lights_close(device, NULL);
     dure_streams_reset(device);
     __atomic_store_n(&device->link, link, __ATOMIC_SEQ_CST);
     device->sms = link->plane.control->sms;

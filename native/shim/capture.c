@@ -47,7 +47,8 @@ static void show_capturing(void)
 static cu_result began(cu_result result)
 {
     if (result == CU_OK) {
-        __atomic_add_fetch(&dure_captures, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&dure_captures, 1, __ATOMIC_SEQ_CST);
+        dure_lights_out();
         show_capturing();
     }
     return result;

@@ -245,6 +245,8 @@ typedef cu_result fn_six(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint6
 typedef cu_result fn_get_context(cu_context *);
 typedef cu_result fn_get_device(cu_device *);
 typedef cu_result fn_uuid(struct cu_uuid *, cu_device);
+typedef cu_result fn_host_register(void *, size_t, unsigned);
+typedef cu_result fn_host_pointer(cu_pointer *, void *, unsigned);
 typedef cu_result fn_event_create(cu_event *, unsigned);
 typedef cu_result fn_elapsed(float *, cu_event, cu_event);
 typedef cu_result fn_stream_number(cu_stream, int *);

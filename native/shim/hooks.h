@@ -216,15 +216,17 @@
     DURE_TOUCHED_ALL(DURE_NO_VARIANTS, X)                                               \
     DURE_HOOKS_RESOLVE(X)
 
-/* U(symbol, shape): called by the shim, never replaced. */
+/* U(symbol, shape): called by the shim, never replaced; the first at every launch. */
+#define DURE_USED_MOST(U) U(cuCtxGetCurrent, fn_get_context)
 #define DURE_USED(U)                                                                    \
-    U(cuCtxGetCurrent, fn_get_context)                                                  \
     U(cuCtxGetDevice, fn_get_device)                                                    \
     U(cuCtxPushCurrent_v2, fn_context)                                                  \
     U(cuCtxPopCurrent_v2, fn_get_context)                                               \
     U(cuDeviceGetUuid, fn_uuid)                                                         \
     U(cuDeviceGetUuid_v2, fn_uuid)                                                      \
     U(cuDevicePrimaryCtxGetState, fn_primary_state)                                     \
+    U(cuMemHostRegister_v2, fn_host_register)                                           \
+    U(cuMemHostGetDevicePointer_v2, fn_host_pointer)                                    \
     U(cuEventCreate, fn_event_create)                                                   \
     U(cuEventElapsedTime, fn_elapsed)                                                   \
     U(cuStreamIsCapturing, fn_stream_number)                                            \
@@ -258,6 +260,7 @@
 #define DURE_FIELD_HOOK(symbol, shape, asked, since) shape *symbol;
 #define DURE_FIELD_USED(symbol, shape) shape *symbol;
 struct dure_real {
+    DURE_USED_MOST(DURE_FIELD_USED) /* in one cache line with launches */
     DURE_HOOKS(DURE_FIELD_HOOK)
     DURE_USED(DURE_FIELD_USED)
 };
@@ -279,11 +282,22 @@ DURE_HOOKS(DURE_DECLARE)
 /* Finds the driver if it is loaded; whether it was found. */
 int dure_find_driver(void);
 
-/* First in every hook: counts it, and makes sure that dure_real is filled. */
+/* First in every hook: makes sure that dure_real is filled, and counts it. */
 #define DURE_ENTER(symbol)                                                              \
     do {                                                                                \
-        uint64_t *hits_ = &dure_hits[HOOK_##symbol];                                    \
-        __atomic_store_n(hits_, __atomic_load_n(hits_, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);  \
+        DURE_FIND(symbol);                                                              \
+        dure_count_hits(HOOK_##symbol, 1);                                              \
+    } while (0)
+
+static inline void dure_count_hits(uint32_t hook, uint64_t more)
+{
+    uint64_t *hits = &dure_hits[hook];
+    __atomic_store_n(hits, __atomic_load_n(hits, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
+}
+
+/* The same without the count, which is one cold line more. */
+#define DURE_FIND(symbol)                                                               \
+    do {                                                                                \
         if (__builtin_expect(dure_real.symbol == NULL, 0)) {                            \
             if (!dure_find_driver() || dure_real.symbol == NULL)                        \
                 return CU_NOT_SUPPORTED;                                                \

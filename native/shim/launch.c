@@ -6,13 +6,20 @@
 #include "hooks.h"
 #include "shim.h"
 
+/* One launch in so many is timed, as the agent says; sooner while its duration is unknown, but not
+ * for ever where a program launches ever new shapes, and rarely once it was timed often. */
 #define UNKNOWN_SOONER 8
+#define CREDIT_EVERY 32   /* launches that earn another */
+#define WELL_KNOWN 8      /* timed so often */
+#define ALONE_EVERY 512
+#define WELL_KNOWN_LATER 4
 
 struct call {
     struct dure_shape shape;
     cu_stream stream; /* as the program gave it */
     bool per_thread;
     bool movable;
+    uint32_t hook; /* HOOK_* */
     cu_result (*go)(const struct call *call, cu_stream stream, cu_stream placed);
     void *real;
     void **arguments;
@@ -33,30 +40,35 @@ static bool drain(void *context, uint64_t now_ns)
     return dure_observe(what->device, what->link, true);
 }
 
-/* Whether this launch is one of those that are timed: one in so many, the unknown sooner but not
- * all in a row, and an unknown graph at once, as it is long and comes rarely. */
-static bool sampled(struct dure_device *device, struct dure_link *link,
-                    const struct dure_guess *guess, bool graph)
+/* After so many launches without one, a launch like this is timed. An unknown graph is at once, as
+ * it is long and comes rarely. */
+static uint64_t sample_after(struct dure_device *device, const struct dure_guess *guess,
+                             const struct dure_launch *launch, uint64_t every, bool gated)
 {
-    uint64_t every = __atomic_load_n(&link->plane.control->sample_every, __ATOMIC_RELAXED);
-    if (every == 0)
-        return false;
-    uint64_t since = __atomic_add_fetch(&device->since_sample, 1, __ATOMIC_RELAXED);
-    uint64_t wanted = guess->known ? every : graph ? 0 : every / UNKNOWN_SOONER;
-    if (since < wanted)
-        return false;
-    __atomic_store_n(&device->since_sample, 0, __ATOMIC_RELAXED);
-    return true;
+    if (guess->timed == 0 && device->credit != 0)
+        return launch->graph ? 0 : every / UNKNOWN_SOONER;
+    if (guess->timed < WELL_KNOWN || launch->graph)
+        return every;
+    uint64_t later = gated ? every * WELL_KNOWN_LATER : ALONE_EVERY;
+    return later > every ? later : every;
 }
 
-/* Hold the launch until it passes; whether it was held. */
-static bool gate(struct dure_device *device, struct dure_link *link, const struct dure_work *work)
+/* Whether this launch is timed. Under the lock. */
+static bool sampled(struct dure_device *device, struct dure_link *link,
+                    const struct dure_work *work, bool gated)
 {
-    struct drained what = {device, link};
-    if (!work->guess.collective)
-        return dure_hold(&link->plane, &work->launch, drain, &what) != 0;
-    dure_flag(link, DURE_FLAG_COLLECTIVE, true);
-    return false;
+    uint64_t every = __atomic_load_n(&link->plane.control->sample_every, __ATOMIC_RELAXED);
+    if (device->launches % CREDIT_EVERY == 0 && device->credit < DURE_CREDIT)
+        device->credit++;
+    bool unknown = work->guess.timed == 0 && device->credit != 0 && every != 0;
+    if (!work->launch.graph)
+        dure_light_saw(device, work->guess.ns, !unknown);
+    if (every == 0 || ++device->since_sample <
+                          sample_after(device, &work->guess, &work->launch, every, gated))
+        return false;
+    device->since_sample = 0;
+    device->credit -= unknown;
+    return true;
 }
 
 /* Errors with which a launch is refused on some compute units that works on all. */
@@ -96,6 +108,8 @@ static cu_result call_graph(const struct call *call, struct dure_device *device,
     struct call other = *call;
     dure_touch(call->stream, call->per_thread);
     other.exec = dure_variant(device, link, work, call->exec);
+    if (work->wait_due)
+        dure_waits_place(link, work, work->stream);
     if (work->sample)
         work->sample = dure_mark_before(device, link, work);
     cu_result result = call->go(&other, call->stream, NULL);
@@ -107,10 +121,13 @@ static cu_result call_graph(const struct call *call, struct dure_device *device,
 static cu_result place_and_call(const struct call *call, struct dure_device *device,
                                 struct dure_link *link, struct dure_work *work)
 {
-    work->sample = sampled(device, link, &work->guess, call->shape.graph != 0);
+    if (work->prepare_waits)
+        dure_waits_prepare(link, work->context);
     if (call->shape.graph != 0)
         return call_graph(call, device, link, work);
     cu_stream placed = dure_place(device, link, work);
+    if (work->wait_due)
+        dure_waits_place(link, work, placed); /* before the marker: a wait is not timed */
     if (work->sample)
         work->sample = dure_mark_before(device, link, work);
     if (placed != work->stream)
@@ -118,7 +135,7 @@ static cu_result place_and_call(const struct call *call, struct dure_device *dev
     return call->go(call, call->stream, NULL);
 }
 
-/* What is known of the launch where it is going to run. */
+/* What is known of the launch where it is going to run. Under the lock. */
 static void guess(const struct call *call, struct dure_device *device, struct dure_link *link,
                   struct dure_work *work)
 {
@@ -127,6 +144,7 @@ static void guess(const struct call *call, struct dure_device *device, struct du
     dure_predict(device, &shape, &work->guess);
     work->launch.kernel_class = work->guess.kernel_class;
     work->launch.predicted_ns = work->guess.ns;
+    work->launch.graph = shape.graph != 0;
 }
 
 static struct dure_set set_now(const struct call *call, struct dure_link *link, uint64_t now_ns)
@@ -136,21 +154,54 @@ static struct dure_set set_now(const struct call *call, struct dure_link *link, 
     return dure_set_now(&link->plane, now_ns);
 }
 
+static bool passes(struct dure_link *link, struct dure_work *work, uint64_t now_ns)
+{
+    uint32_t held_for;
+    work->launch.waits_on_device = dure_waits_serve(link, work, now_ns);
+    if (!work->guess.collective)
+        return dure_ask(&link->plane, &work->launch, now_ns, &held_for) == DURE_PASS;
+    dure_flag(link, DURE_FLAG_COLLECTIVE, true);
+    return true;
+}
+
+/* Hold the launch until it passes, without the lock. What ended unnoticed may be all it waits
+ * for. */
+static uint64_t hold(const struct call *call, struct dure_device *device, struct dure_link *link,
+                     struct dure_work *work)
+{
+    struct drained what = {device, link};
+    struct dure_set set_before = work->set;
+    pthread_mutex_unlock(&device->lock);
+    dure_observe(device, link, true);
+    bool held = dure_hold(&link->plane, &work->launch, drain, &what) != 0;
+    uint64_t now_ns = dure_now_ns();
+    if (held)
+        work->set = set_now(call, link, now_ns); /* others came or went meanwhile */
+    pthread_mutex_lock(&device->lock);
+    if (work->set.group_count != set_before.group_count)
+        guess(call, device, link, work);
+    return now_ns;
+}
+
 static cu_result account_for(const struct call *call, struct dure_device *device,
                              struct dure_link *link, struct dure_work *work, uint64_t now_ns)
 {
     bool gated = dure_gated(&link->plane, now_ns);
     if (gated)
         work->set = set_now(call, link, now_ns);
+    pthread_mutex_lock(&device->lock);
     guess(call, device, link, work);
-    if (gated && gate(device, link, work)) {
-        uint16_t count_before = work->set.group_count;
-        now_ns = dure_now_ns();
-        work->set = set_now(call, link, now_ns); /* others came or went meanwhile */
-        if (work->set.group_count != count_before)
-            guess(call, device, link, work);
+    bool held = false;
+    while (gated && !held && !passes(link, work, now_ns)) {
+        bool waits = work->launch.waits_on_device;
+        now_ns = hold(call, device, link, work);
+        /* it passed as one that waits on the device: look whether it still may */
+        held = !waits || dure_waits_serve(link, work, now_ns);
     }
-    dure_begin(device, link, &work->launch, call->shape.graph != 0, now_ns);
+    work->wait_due = gated && dure_waits_due(device, work, now_ns);
+    dure_begin(device, link, &work->launch, now_ns);
+    work->sample = sampled(device, link, work, gated);
+    pthread_mutex_unlock(&device->lock);
     cu_result result = place_and_call(call, device, link, work);
     dure_end(device, link, work, result == CU_OK);
     return result;
@@ -160,7 +211,8 @@ static cu_result launch(const struct call *call)
 {
     cu_context context;
     struct dure_device *device = dure_here(&context);
-    struct dure_work work = {.context = context};
+    struct dure_work work = {.context = context, .hook = call->hook};
+    dure_count_hits(call->hook, 1);
     if (device == NULL)
         return call->go(call, call->stream, NULL);
     work.stream = dure_stream_named(call->stream, call->per_thread);
@@ -175,6 +227,25 @@ static cu_result launch(const struct call *call)
     cu_result result = account_for(call, device, link, &work, now_ns);
     dure_link_drop(link);
     return result;
+}
+
+/* Whether a launch is one of those granted to its stream: see light.c. */
+static inline bool passes_lightly(cu_stream stream, bool per_thread)
+{
+    cu_context context = NULL;
+    stream = dure_stream_named(stream, per_thread);
+    if (stream == CU_STREAM_OF_LEGACY &&
+        (dure_real.cuCtxGetCurrent == NULL || dure_real.cuCtxGetCurrent(&context) != CU_OK))
+        return false;
+    struct dure_light *light = &dure_lights[dure_light_of(context, stream)];
+    if (__atomic_load_n(&light->left, __ATOMIC_ACQUIRE) <= 0 ||
+        __atomic_load_n(&light->stream, __ATOMIC_RELAXED) != stream ||
+        (context != NULL && __atomic_load_n(&light->context, __ATOMIC_RELAXED) != context))
+        return false;
+    int64_t left = __atomic_fetch_sub(&light->left, 1, __ATOMIC_ACQ_REL);
+    if (left <= 0)
+        return false;
+    return __builtin_expect(left % DURE_LOOK_EVERY != 0, 1) || dure_light_goes_on(light);
 }
 
 /* ---- the calls ------------------------------------------------------------------------------- */
@@ -218,7 +289,10 @@ static cu_result go_graph(const struct call *call, cu_stream stream, cu_stream p
                             unsigned block_z, unsigned shared, cu_stream stream,        \
                             void **arguments, void **extra)                             \
     {                                                                                   \
-        DURE_ENTER(symbol);                                                             \
+        DURE_FIND(symbol);                                                              \
+        if (passes_lightly(stream, thread))                                             \
+            return dure_real.symbol(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, \
+                                    shared, stream, arguments, extra);                  \
         const struct call call = {                                                      \
             .shape = {function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, 0}, \
             .stream = stream,                                                           \
@@ -226,6 +300,7 @@ static cu_result go_graph(const struct call *call, cu_stream stream, cu_stream p
             .movable = true,                                                            \
             .go = go_kernel,                                                            \
             .real = (void *)dure_real.symbol,                                           \
+            .hook = HOOK_##symbol,                                                      \
             .arguments = arguments,                                                     \
             .extra = extra,                                                             \
         };                                                                              \
@@ -239,13 +314,14 @@ static cu_result go_graph(const struct call *call, cu_stream stream, cu_stream p
                             unsigned block_z, unsigned shared, cu_stream stream,        \
                             void **arguments)                                           \
     {                                                                                   \
-        DURE_ENTER(symbol);                                                             \
+        DURE_FIND(symbol);                                                              \
         const struct call call = {                                                      \
             .shape = {function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, 0}, \
             .stream = stream,                                                           \
             .per_thread = thread,                                                       \
             .go = go_cooperative,                                                       \
             .real = (void *)dure_real.symbol,                                           \
+            .hook = HOOK_##symbol,                                                      \
             .arguments = arguments,                                                     \
         };                                                                              \
         return launch(&call);                                                           \
@@ -265,8 +341,8 @@ static bool cooperative(const struct cu_launch_config *config)
     cu_result hook_##symbol(const struct cu_launch_config *config, cu_function function, \
                             void **arguments, void **extra)                             \
     {                                                                                   \
-        DURE_ENTER(symbol);                                                             \
-        if (config == NULL)                                                             \
+        DURE_FIND(symbol);                                                              \
+        if (config == NULL || passes_lightly(config->stream, thread))                   \
             return dure_real.symbol(config, function, arguments, extra);                \
         const struct call call = {                                                      \
             .shape = {function,                                                         \
@@ -279,6 +355,7 @@ static bool cooperative(const struct cu_launch_config *config)
             .movable = !cooperative(config),                                            \
             .go = go_configured,                                                        \
             .real = (void *)dure_real.symbol,                                           \
+            .hook = HOOK_##symbol,                                                      \
             .arguments = arguments,                                                     \
             .extra = extra,                                                             \
             .config = config,                                                           \
@@ -290,7 +367,7 @@ static bool cooperative(const struct cu_launch_config *config)
 #define GRAPH(symbol, thread)                                                           \
     cu_result hook_##symbol(cu_exec exec, cu_stream stream)                             \
     {                                                                                   \
-        DURE_ENTER(symbol);                                                             \
+        DURE_FIND(symbol);                                                              \
         const struct call call = {                                                      \
             .shape = {.graph = dure_graph_id(exec)},                                    \
             .stream = stream,                                                           \
@@ -298,6 +375,7 @@ static bool cooperative(const struct cu_launch_config *config)
             .movable = true,                                                            \
             .go = go_graph,                                                             \
             .real = (void *)dure_real.symbol,                                           \
+            .hook = HOOK_##symbol,                                                      \
             .exec = exec,                                                               \
         };                                                                              \
         return launch(&call);                                                           \

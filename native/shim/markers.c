@@ -12,6 +12,9 @@
 /* On an idle stream the host's delay is timed too: this part of it at most. */
 #define HOST_PART 4
 #define ERROR_WEIGHT 0.05
+/* A batch that took longer than this waited; less is an error of prediction. */
+#define WAIT_OF_BATCH 1.25
+#define WAIT_NS 20000.0
 
 void dure_drop_event(struct dure_device *device, cu_event event)
 {
@@ -86,11 +89,27 @@ static void report_sample(struct dure_device *device, struct dure_link *link,
         count_error(link, marker->predicted_ns, took);
 }
 
+/* A batch with a wait in it tells how long that took, roughly: what it took beyond its prediction,
+ * counted from the marker before or from when it was launched, whichever is later. */
+static void count_wait(struct dure_link *link, const struct dure_stream *stream,
+                       const struct dure_marker *marker)
+{
+    double least = (double)marker->batch_ns * WAIT_OF_BATCH + WAIT_NS;
+    double took = elapsed_ns(stream->base, marker->event);
+    double since = (double)(dure_now_ns() - marker->began_ns);
+    took = took < since ? took : since;
+    if (took > least)
+        dure_waited_on_device(&link->plane, stream->waited_for,
+                              (uint64_t)took - marker->batch_ns);
+}
+
 /* What a batch tells of its launches; nanoseconds it took, 0 where it does not say. */
 static uint64_t learn(struct dure_device *device, struct dure_link *link,
                       const struct dure_stream *stream, const struct dure_marker *marker)
 {
-    if (!marker->chained && !marker->timed)
+    if (marker->guarded)
+        count_wait(link, stream, marker);
+    if ((!marker->chained && !marker->timed) || marker->guarded)
         return 0;
     double took = elapsed_ns(stream->base, marker->event);
     if (took <= 0.0 || (!marker->chained && took < HOST_PART * (double)marker->host_ns))
@@ -99,7 +118,7 @@ static uint64_t learn(struct dure_device *device, struct dure_link *link,
         report_sample(device, link, marker, took);
         dure_learn(device, marker->batch[0], marker->batch_keys[0], (uint64_t)took,
                    marker->company == 0);
-    } else if (marker->company == 0 && marker->batch_ns > 0) {
+    } else if (marker->company == 0 && marker->batch_ns > 0 && !marker->partly) {
         dure_correct(device, marker, took / (double)marker->batch_ns);
     }
     /* beside others it took longer than the work it is: that much stays as predicted */
@@ -110,6 +129,9 @@ static uint64_t learn(struct dure_device *device, struct dure_link *link,
 static void retire(struct dure_device *device, struct dure_link *link, struct dure_stream *stream)
 {
     struct dure_marker *marker = &stream->markers[stream->tail % DURE_MARKERS];
+    /* behind a wait it ran long after it was launched */
+    if (marker->timed && __atomic_load_n(&link->plane.waited_for, __ATOMIC_RELAXED) != 0)
+        marker->company |= dure_company(&link->plane, dure_now_ns());
     uint64_t took_ns = learn(device, link, stream, marker);
     bool whole = stream->done_ns + marker->batch_ns == marker->sum_ns;
     dure_reach(device, link, stream, marker->sum_ns, whole ? took_ns : 0);
@@ -179,7 +201,9 @@ bool dure_mark(struct dure_device *device, struct dure_link *link, struct dure_s
     marker.company |= dure_company(&link->plane, dure_now_ns());
     memset(&stream->open, 0, sizeof stream->open);
     const struct dure_marker *newest = &stream->markers[(stream->head - 1) % DURE_MARKERS];
-    cu_event before = waiting != 0 ? newest->event : NULL;
+    /* where others are gated for, launches look at markers all the time: see dure_look */
+    bool asks = __atomic_load_n(&link->plane.control->gated, __ATOMIC_RELAXED) == 0;
+    cu_event before = asks && waiting != 0 ? newest->event : NULL;
     marker.context = marker_context(device, stream);
     marker.event = take_event(device, marker.context);
     bool fresh = marker.event == NULL, moved = stream->moved_set != 0;
@@ -216,8 +240,12 @@ bool dure_look(struct dure_device *device, struct dure_link *link, struct dure_s
         dure_quiet_end(quiet);
         pthread_mutex_lock(&device->lock);
         stream->busy = false;
-        if (result == CU_NOT_READY)
+        if (result == CU_NOT_READY) {
+            /* all recorded until now were recorded before the one before them was reached */
+            for (uint32_t next = stream->tail + 1; next != stream->head; next++)
+                stream->markers[next % DURE_MARKERS].chained = true;
             break;
+        }
         retire(device, link, stream); /* also on an error: nothing will ever be reached then */
         progress = true;
     }

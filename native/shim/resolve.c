@@ -12,7 +12,7 @@
 
 #define PLAIN __attribute__((no_sanitize("address", "undefined")))
 
-struct dure_real dure_real;
+__attribute__((aligned(64))) struct dure_real dure_real;
 uint64_t dure_hits[DURE_HOOK_COUNT];
 
 typedef void *fn_dlsym(void *, const char *);
@@ -35,7 +35,7 @@ struct used {
     void **real;
 };
 #define USED(symbol, shape) {#symbol, (void **)&dure_real.symbol},
-static const struct used used[] = {DURE_USED(USED)};
+static const struct used used[] = {DURE_USED_MOST(USED) DURE_USED(USED)};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -18,6 +18,8 @@
 #define DURE_LINKS 8           /* attachments of one device, old ones included */
 #define DURE_SNAPSHOT 32       /* streams one wait is looked at for */
 #define DURE_SETS 8            /* green contexts per device */
+#define DURE_CREDIT 1024       /* samples of unknown launches a device may take at first */
+#define DURE_LIGHTS 8          /* streams that pass lightly; a power of two, 32 at most */
 
 /* ---- log.c ---- */
 void dure_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -32,6 +34,9 @@ struct dure_link {
     struct dure_plane plane;
     uint32_t users;   /* threads that use it now */
     bool in_use;
+    uint32_t waits_state; /* whether streams can wait for its words: see waits.c */
+    cu_pointer words_at;  /* the rotation's page as the device sees it */
+    cu_context words_context;
 };
 
 /* A launch signature: what is known of one (function, grid, block, shared memory), or of one
@@ -49,7 +54,8 @@ struct dure_signature {
     bool collective;
     bool graph;
     bool unmovable; /* failed on a set of compute units */
-};
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct dure_signature) == 64, "a launch reads one line of the table");
 
 struct dure_marker {
     cu_event event;
@@ -59,6 +65,9 @@ struct dure_marker {
     uint32_t batch_launches;
     bool chained; /* the marker before was not reached when this was recorded */
     bool timed;   /* the batch is one launch, and sampled */
+    bool guarded; /* a wait on the device lies within the batch */
+    uint64_t began_ns; /* when that was put there */
+    bool partly;  /* some of the batch was launched lightly: nobody knows what it was */
     uint32_t sms;
     uint64_t company;
     uint32_t predicted_ns;
@@ -78,17 +87,19 @@ struct dure_stream {
     uint64_t done_ns;
     uint64_t marked_ns;   /* sum at the newest marker */
     uint64_t used_ns;     /* clock at the last launch */
-    struct dure_marker markers[DURE_MARKERS]; /* a ring */
     uint32_t head, tail;  /* tail: the oldest on its way */
-    cu_event base;        /* the last marker reached, to measure from */
-    cu_context base_context;
-    struct dure_marker open; /* collects the batch */
     bool busy;            /* a thread records or queries its markers now, outside the lock */
     bool active;          /* has work that is not known to be over */
     bool blocking_known;
     bool blocking;        /* ordered with the legacy stream */
-    /* a move to a set of compute units */
     uint32_t moved_set;   /* 1 + index of the set its last work is on; 0: on itself */
+    uint64_t waited_for;  /* clients of the last wait on the device */
+    uint64_t behind_ns;   /* predicted work that follows it */
+    struct dure_marker open; /* collects the batch */
+    struct dure_marker markers[DURE_MARKERS]; /* a ring */
+    cu_event base;        /* the last marker reached, to measure from */
+    cu_context base_context;
+    /* a move to a set of compute units */
     cu_stream moved[DURE_SETS];
     cu_event hop_away, hop_back;
 };
@@ -104,24 +115,31 @@ struct dure_set_context {
 };
 
 struct dure_device {
+    /* what a launch uses, side by side */
     pthread_mutex_t lock;
-    cu_device ordinal;
-    struct dure_link links[DURE_LINKS];
     struct dure_link *link; /* now in force; NULL: pass */
-    uint64_t next_attach_ns;
+    struct dure_signature *signatures; /* DURE_SIGNATURES */
+    uint64_t launching; /* calls under way */
+    uint64_t launches; /* numbered, to see what was used last */
+    uint64_t since_sample;
+    double mean_ns; /* of this device's timed launches */
+    double usual_ns; /* of its launches, as predicted */
+    uint32_t outstanding; /* streams with work: so many of `active` */
+    uint32_t sms;
+    uint32_t steady;  /* launches of known duration in a row */
+    uint32_t lit;     /* which lights are its */
+    uint32_t credit;  /* samples of the unknown it may take */
+    uint32_t dice;
+    bool collective;
+    /* the rest */
     bool attaching;
     bool announced; /* a failure was logged */
-    bool collective;
-    uint32_t sms;
-    uint64_t launching; /* calls under way */
-    uint32_t outstanding; /* streams with work: so many of the next */
+    cu_device ordinal;
+    uint64_t next_attach_ns;
     uint16_t active[DURE_STREAMS];
-    uint64_t since_sample;
-    uint64_t launches; /* numbered, to see what was used last */
-    double mean_ns; /* of this device's launches */
     uint64_t memory_bytes;
+    struct dure_link links[DURE_LINKS];
     struct dure_stream streams[DURE_STREAMS];
-    struct dure_signature *signatures; /* DURE_SIGNATURES */
     struct { cu_context context; cu_event event; } pool[DURE_POOL];
     uint32_t pooled;
     uint32_t events_open;
@@ -136,6 +154,7 @@ struct dure_device {
 /* The device of the current context, or NULL: nothing to do with Dure. */
 struct dure_device *dure_here(cu_context *context);
 struct dure_device *dure_device_at(cu_device ordinal);
+struct dure_device *dure_device_known(cu_device ordinal); /* NULL: not used so far */
 /* Take its attachment for use, attaching where that is due; NULL: none. `dure_link_drop` when
  * done. */
 struct dure_link *dure_link_take(struct dure_device *device, uint64_t now_ns);
@@ -163,10 +182,12 @@ struct dure_guess {
     uint64_t key;
     uint32_t kernel_class;
     uint64_t ns;
+    uint32_t timed;
     bool known;
     bool collective;
     bool unmovable;
 };
+/* Under the device's lock, which it lets go for a kernel never seen before. */
 void dure_predict(struct dure_device *device, const struct dure_shape *shape,
                   struct dure_guess *guess);
 /* Under the device's lock. */
@@ -184,6 +205,10 @@ struct dure_work {
     uint32_t sms;
     uint64_t before_ns; /* when the marker before it was recorded */
     struct dure_set set; /* of compute units the plan asks for */
+    uint32_t hook;       /* HOOK_* by which it came */
+    struct dure_waits waits; /* on the device, for whom */
+    bool prepare_waits;      /* the words are not registered yet */
+    bool wait_due;
     bool sample;
 };
 
@@ -192,7 +217,7 @@ cu_stream dure_stream_named(cu_stream stream, bool per_thread);
 struct dure_stream *dure_stream_of(struct dure_device *device, cu_context context, cu_stream stream,
                                    bool make); /* under the lock */
 void dure_begin(struct dure_device *device, struct dure_link *link,
-                const struct dure_launch *launch, bool graph, uint64_t now_ns);
+                const struct dure_launch *launch, uint64_t now_ns); /* under the lock */
 /* After the call: counts the launch, or takes it back. */
 void dure_end(struct dure_device *device, struct dure_link *link, const struct dure_work *work,
               bool launched);
@@ -224,6 +249,50 @@ void dure_streams_reset(struct dure_device *device); /* as if all had ended */
 
 void dure_reach(struct dure_device *device, struct dure_link *link, struct dure_stream *stream,
                 uint64_t sum_ns, uint64_t took_ns);
+
+/* So many launches were added to a stream by the light path; under the lock. */
+void dure_stream_took(struct dure_device *device, struct dure_stream *stream, uint64_t sum_ns,
+                      uint32_t launches);
+
+/* ---- light.c: launches that are only counted ---- */
+struct dure_light {
+    int64_t left; /* launches that may pass; 0 or less: none */
+    struct dure_device *device;
+    cu_context context;
+    cu_stream stream;
+    uint32_t granted; /* of which `left` are left; under the device's lock */
+    uint32_t hook;    /* by which the launch came that it was granted after */
+} __attribute__((aligned(64)));
+extern struct dure_light dure_lights[DURE_LIGHTS];
+#define DURE_LOOK_EVERY 16 /* launches that pass lightly between two looks at the agent's words */
+
+static inline uint32_t dure_light_of(cu_context context, cu_stream stream)
+{
+    uint64_t word = (uint64_t)(uintptr_t)stream;
+    if (stream == CU_STREAM_OF_LEGACY)
+        word = (uint64_t)(uintptr_t)context;
+    return (uint32_t)(word * 0x9e3779b97f4a7c15ull >> 40) & (DURE_LIGHTS - 1);
+}
+
+bool dure_light_goes_on(struct dure_light *light);
+/* All under the device's lock. */
+void dure_lights_enter(struct dure_device *device, struct dure_link *link);
+void dure_lights_close(struct dure_device *device, struct dure_link *link);
+void dure_light_saw(struct dure_device *device, uint64_t predicted_ns, bool known);
+void dure_light_grant(struct dure_device *device, struct dure_link *link,
+                      const struct dure_work *work);
+/* Not under it. */
+void dure_lights_out(void);
+void dure_lights_forget(void);
+
+/* ---- waits.c: streams that wait on the device in place of held threads ---- */
+bool dure_waits_serve(struct dure_link *link, struct dure_work *work, uint64_t now_ns);
+bool dure_waits_due(struct dure_device *device, struct dure_work *work, uint64_t now_ns);
+void dure_waits_place(struct dure_link *link, const struct dure_work *work, cu_stream stream);
+void dure_waits_prepare(struct dure_link *link, cu_context context);
+void dure_waits_leave(struct dure_link *link); /* the attachment is given up */
+void dure_waits_context_gone(struct dure_device *device, cu_context context);
+void dure_waits_forget(void);
 
 /* ---- markers.c: all under the device's lock, which some let go meanwhile ---- */
 void dure_give_event(struct dure_device *device, cu_context context, cu_event event);

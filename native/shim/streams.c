@@ -11,6 +11,8 @@
 
 #define WINDOW 8               /* where a stream may be, from its hash on */
 #define STEPS 4                /* markers within the in-flight bound */
+#define STEP_NS 60000ull       /* but not for less than this, where the bound leaves room */
+#define AHEAD_STEP_NS (DURE_RUN_AHEAD_NS / 8) /* where the device itself waits for others */
 #define FREE_STEP_NS 4000000ull /* between markers where nothing is bounded */
 #define STEP_LAUNCHES 64
 #define FREE_STEP_LAUNCHES 512
@@ -94,7 +96,20 @@ static void deactivate(struct dure_device *device, struct dure_stream *stream)
 static void end_burst_if_over(struct dure_device *device, struct dure_link *link, uint64_t now_ns)
 {
     if (device->outstanding == 0 && device->launching == 0)
+        dure_lights_close(device, link); /* what passed there since makes a stream active again */
+    if (device->outstanding == 0 && device->launching == 0)
         dure_drained(&link->plane, now_ns);
+}
+
+void dure_stream_took(struct dure_device *device, struct dure_stream *stream, uint64_t sum_ns,
+                      uint32_t launches)
+{
+    stream->sum_ns += sum_ns;
+    stream->used_ns = device->launches;
+    stream->open.batch_ns += sum_ns;
+    stream->open.batch_launches += launches;
+    stream->open.partly = true;
+    activate(device, stream);
 }
 
 /* Work of a stream up to `sum_ns` is over; `took_ns` 0: nobody knows how long it took. */
@@ -117,14 +132,12 @@ void dure_reach(struct dure_device *device, struct dure_link *link, struct dure_
 /* ---- launches -------------------------------------------------------------------------------- */
 
 void dure_begin(struct dure_device *device, struct dure_link *link,
-                const struct dure_launch *launch, bool graph, uint64_t now_ns)
+                const struct dure_launch *launch, uint64_t now_ns)
 {
-    pthread_mutex_lock(&device->lock);
     device->launching++;
+    if (device->lit != 0)
+        dure_lights_enter(device, link);
     dure_launched(&link->plane, launch, now_ns);
-    if (graph)
-        __atomic_fetch_add(&link->plane.slot->counters.graph_launches, 1, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&device->lock);
 }
 
 /* How much predicted work lies between two markers: a part of what may be in flight. */
@@ -138,13 +151,16 @@ static uint64_t step_ns(const struct dure_link *link)
     const struct dure_order *order =
         &control->plans[DURE_TURN_BUFFER(turn)].orders[squad][link->plane.tenant];
     uint64_t bound_ns = __atomic_load_n(&order->inflight_ns, __ATOMIC_RELAXED);
-    return bound_ns != 0 ? bound_ns / STEPS : FREE_STEP_NS;
+    if (bound_ns == 0)
+        return FREE_STEP_NS;
+    uint64_t least_ns = bound_ns / 2 < STEP_NS ? bound_ns / 2 : STEP_NS;
+    return bound_ns / STEPS > least_ns ? bound_ns / STEPS : least_ns;
 }
 
-static bool marker_due(const struct dure_stream *stream, const struct dure_link *link)
+static bool marker_due(const struct dure_stream *stream, const struct dure_link *link, bool ahead)
 {
-    uint64_t step = step_ns(link);
-    uint32_t most = step == FREE_STEP_NS ? FREE_STEP_LAUNCHES : STEP_LAUNCHES;
+    uint64_t step = ahead ? AHEAD_STEP_NS : step_ns(link);
+    uint32_t most = step == FREE_STEP_NS || ahead ? FREE_STEP_LAUNCHES : STEP_LAUNCHES;
     if (step != FREE_STEP_NS && stream->handle == CU_STREAM_OF_THREAD)
         return true; /* no other thread can mark it later */
     return stream->open.batch_ns >= step || stream->open.batch_launches >= most;
@@ -201,10 +217,14 @@ void dure_end(struct dure_device *device, struct dure_link *link, const struct d
         stream->open.host_ns = dure_now_ns() - work->before_ns;
         stream->open.predicted_ns = work->guess.known ? (uint32_t)work->guess.ns : 0;
     }
-    if (work->sample || marker_due(stream, link))
+    if (stream->head - stream->tail >= DURE_MARKERS - 2)
+        dure_look(device, link, stream); /* room for the next */
+    if (work->sample || marker_due(stream, link, work->launch.waits_on_device))
         dure_mark(device, link, stream, work->sample);
     if (!stream->blocking_known)
         learn_flags(device, stream, work->stream);
+    if (!work->launch.graph)
+        dure_light_grant(device, link, work);
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -249,9 +269,11 @@ void dure_snapshot(struct dure_snapshot *snapshot, cu_stream handle, bool blocki
     snapshot->count = 0;
     snapshot->device = dure_here(&context);
     struct dure_device *device = snapshot->device;
-    if (device == NULL || __atomic_load_n(&device->link, __ATOMIC_RELAXED) == NULL)
+    struct dure_link *link = device != NULL ? dure_link_peek(device) : NULL;
+    if (link == NULL)
         return;
     pthread_mutex_lock(&device->lock);
+    dure_lights_enter(device, link);
     for (uint32_t index = 0; index < device->outstanding; index++) {
         struct dure_stream *stream = &device->streams[device->active[index]];
         bool same = handle == NULL ||
@@ -264,6 +286,7 @@ void dure_snapshot(struct dure_snapshot *snapshot, cu_stream handle, bool blocki
         snapshot->streams[snapshot->count++].sum_ns = stream->sum_ns;
     }
     pthread_mutex_unlock(&device->lock);
+    dure_link_drop(link);
 }
 
 /* A stream waited on may have waited for others: ask whether they are through as well. */
@@ -314,10 +337,15 @@ void dure_waited(const struct dure_snapshot *snapshot)
 
 uint64_t dure_sum_of(struct dure_device *device, cu_context context, cu_stream handle)
 {
+    struct dure_link *link = dure_link_peek(device);
+    if (link == NULL)
+        return 0;
     pthread_mutex_lock(&device->lock);
+    dure_lights_enter(device, link);
     struct dure_stream *stream = dure_stream_of(device, context, handle, false);
     uint64_t sum_ns = stream != NULL ? stream->sum_ns : 0;
     pthread_mutex_unlock(&device->lock);
+    dure_link_drop(link);
     return sum_ns;
 }
 
@@ -366,6 +394,7 @@ void dure_stream_gone(struct dure_device *device, cu_stream handle)
 {
     struct dure_link *link = dure_link_peek(device);
     pthread_mutex_lock(&device->lock);
+    dure_lights_close(device, link);
     for (uint32_t index = 0; index < DURE_STREAMS; index++)
         if (device->streams[index].context != NULL && device->streams[index].handle == handle)
             forget(device, link, &device->streams[index], true);
@@ -388,6 +417,7 @@ void dure_streams_forget(struct dure_device *device, cu_context context, bool al
 {
     struct dure_link *link = dure_link_peek(device);
     pthread_mutex_lock(&device->lock);
+    dure_lights_close(device, link);
     for (uint32_t index = 0; index < DURE_STREAMS; index++) {
         if (device->streams[index].context == context)
             forget(device, link, &device->streams[index], alive);

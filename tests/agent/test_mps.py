@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dure.agent.mps import MpsDaemon, find_daemon, set_emulator_mode
+from dure.agent.mps import MpsDaemon, find_daemon
+from dure.devices import library
 from dure.domain.errors import DureError, InputError
 
 CONTROL = """#!/bin/sh
@@ -58,11 +59,8 @@ def test_without_daemon_and_emulator_mps_is_refused(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="--sharing: there is no nvidia-cuda-mps-control"):
         find_daemon(tmp_path, {})
-    assert find_daemon(tmp_path, {"DURE_EMULATOR_DIR": str(tmp_path / "emulator")}) is None
-    assert (tmp_path / "emulator" / "config").read_text() == "mode=mps\n"
 
 
-def test_the_emulators_other_settings_stay(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("gpus=2 mode=timeslice\nsms=64\n")
-    set_emulator_mode(tmp_path, "mps")
-    assert (tmp_path / "config").read_text().split() == ["gpus=2", "sms=64", "mode=mps"]
+def test_on_the_emulator_its_own_control_program_is_used(tmp_path: Path) -> None:
+    found = find_daemon(tmp_path, {"DURE_EMULATOR_DIR": str(tmp_path / "emulator")})
+    assert Path(found.control) == library.path("emulator/nvidia-cuda-mps-control")

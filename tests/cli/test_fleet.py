@@ -27,11 +27,22 @@ def fleet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 def test_catalogue_lists_every_accelerator_on_a_line(fleet: Run) -> None:
     code, out, err = fleet("catalogue")
     assert (code, err) == (0, "")
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
-    rows = {row[0]: row for row in cells if row and row[0]}
+    lines = [line.split(maxsplit=9) for line in out.splitlines()]
+    rows = {line[0]: line for line in lines if len(line) == 10 and line[2] in ("gpu", "npu")}
     assert set(rows) == set(CATALOGUE)
     assert rows["t4"][1:9] == ["NVIDIA", "gpu", "16", "65", "-", "130", "320", "7-70"]
-    assert rows["atom"][9] == "whole, queue"
+    assert rows["atom"][9].strip() == "whole, queue"
+
+
+def test_catalogue_is_split_and_not_cut_in_a_narrow_terminal(
+    fleet: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dure.cli.fleet._WIDTH", 80)
+    out = fleet("catalogue")[1]
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert "Accelerators (continued)" in out
+    assert "…" not in out
+    assert "whole, mig, mps, time-slice, queue" in out
 
 
 def test_catalogue_as_json_has_every_profile_whole(fleet: Run) -> None:

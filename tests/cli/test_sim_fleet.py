@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from dure.cli import main as cli
-from tests.sim.fleet.scenarios import Fields, cluster, scenario, service, training, written
+from tests.sim.fleet.scenarios import (
+    Fields,
+    cluster,
+    scenario,
+    service,
+    tenant,
+    training,
+    written,
+)
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -86,6 +94,58 @@ def test_a_placement_can_be_explained(dure: Run, path: Path) -> None:
     assert "train (training of lab) under dure" in out
     assert "placed at east/a100" in out
     assert "best alternative: west/a100" in out
+
+
+def test_a_workload_that_is_never_placed_says_why_in_every_mode_that_knows(
+    dure: Run, tmp_path: Path
+) -> None:
+    poor = scenario(duration="2h", tenants=[tenant(budget={"money": 0})])
+    path = written(tmp_path, poor)
+    code, out, _ = dure(path, "--explain", "train", "--modes", "first-fit,dure,cost-only")
+    assert code == 0
+    said = " ".join(out.split())
+    for mode in ("dure", "cost-only"):
+        assert f"under {mode}: without a place since 0 s, to the end of the run" in said
+    assert said.count("its tenant's money budget has 0 left") == 2
+    assert "under first-fit" not in said
+    data = json.loads(dure(path, "--json", "--modes", "dure")[1])
+    (wait,) = data["modes"][0]["waits"]
+    assert (wait["workload"], wait["at_end"]) == ("train", True)
+    assert "money budget" in wait["why"]
+
+
+def test_several_alike_are_explained_together(dure: Run, tmp_path: Path) -> None:
+    path = written(tmp_path, scenario(duration="1h", workloads=[training(count=3)]))
+    out = dure(path, "--explain", "train", "--modes", "dure")[1]
+    assert all(f"train-{number} (training of lab)" in out for number in range(3))
+
+
+def test_too_many_alike_are_to_be_named_one_by_one(dure: Run, tmp_path: Path) -> None:
+    path = written(tmp_path, scenario(duration="1h", workloads=[training(count=30)]))
+    code, _, err = dure(path, "--explain", "train", "--modes", "dure")
+    assert code == 2
+    assert "--explain: 'train' is 30 workloads, train-0 to train-29; name one" in err
+
+
+def test_the_transfer_is_what_will_be_paid_and_the_weight_its_own_term(
+    dure: Run, tmp_path: Path
+) -> None:
+    fields = scenario(
+        duration="1h",
+        clusters=[cluster(), cluster(name="west", region="us-west-2")],
+        network={"egress": 0.1},
+        artefacts=[{"name": "w", "size": "100GB", "places": ["west"]}],
+        workloads=[
+            training(name="far", clusters=["east"], data=["w"]),
+            training(name="near", clusters=["west"], data=["w"]),
+        ],
+        policy={"all": {"locality_weight": 1.5}, "adapt_locality": False},
+    )
+    data = json.loads(dure(written(tmp_path, fields), "--json", "--modes", "dure")[1])
+    terms = {each["workload"]: dict(each["terms"]) for each in data["modes"][0]["explanations"]}
+    assert terms["far"]["transfer"] == pytest.approx(10.0)
+    assert terms["far"]["locality"] == pytest.approx(5.0)
+    assert not {"transfer", "locality"} & set(terms["near"])
 
 
 def test_modes_and_duration_can_be_chosen(dure: Run, path: Path) -> None:

@@ -7,6 +7,7 @@ from dure.domain.units import (
     NS_PER_MS,
     NS_PER_S,
     format_bytes,
+    format_bytes_like,
     format_duration,
     parse_bytes,
     parse_duration_ns,
@@ -60,3 +61,20 @@ def test_durations_are_shown_in_the_largest_unit_that_fits(ns: float, text: str)
 def test_sizes_are_shown_in_binary_units() -> None:
     assert format_bytes(1.5 * GIB) == "1.5 GiB"
     assert format_bytes(10) == "10 B"
+
+
+@pytest.mark.parametrize(
+    ("size", "written", "text"),
+    [
+        (24e9, 40 * 10**9, "24 GB"),
+        (24 * GIB, 40 * GIB, "24 GiB"),
+        (300e6, 512 * 10**6, "300 MB"),
+        (1.2e12, 2 * 10**12, "1.2 TB"),
+        (900, 10**9, "900 B"),
+        (GIB, 12345, "1 GiB"),
+    ],
+)
+def test_sizes_can_be_shown_in_the_unit_another_was_written_in(
+    size: float, written: int, text: str
+) -> None:
+    assert format_bytes_like(size, written) == text

@@ -61,6 +61,7 @@ class Emulator:
         process = subprocess.Popen(
             command,
             env=self.environment(**more),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 import json
+import mmap
 import os
 import sys
 import threading
@@ -473,12 +474,97 @@ def invalid(*_: str) -> Printed:
     }
 
 
+def words(*_: str) -> Printed:
+    """A stream that waits for a word in registered memory, and one that writes it."""
+    cuda = Cuda()
+    page = mmap.mmap(-1, mmap.PAGESIZE)
+    word = c_uint.from_buffer(page)
+    word.value = 1
+    at, size = c_void_p(ctypes.addressof(word)), c_size_t(mmap.PAGESIZE)
+    there, unknown = c_uint64(), c_uint64()
+    early = cuda.code("cuMemHostGetDevicePointer_v2", byref(unknown), at, 0)
+    cuda.call("cuMemHostRegister_v2", at, size, 3)
+    again = cuda.code("cuMemHostRegister_v2", at, size, 3)
+    cuda.call("cuMemHostGetDevicePointer_v2", byref(there), at, 0)
+    x, stream, other = cuda.allocate(256), cuda.stream(), cuda.stream()
+    cuda.fill(stream, x, 1)
+    cuda.call("cuStreamWaitValue32_v2", stream, there, 0, 1)
+    cuda.chase(stream, x, 7)
+    time.sleep(0.1)
+    waits = cuda.code("cuStreamQuery", stream)
+    word.value = 0
+    cuda.synchronize(stream)
+    once = cuda.word(x)
+    cuda.call("cuStreamWaitValue32_v2", stream, c_uint64(there.value + 4), 5, 0)
+    cuda.chase(stream, x, 9)
+    cuda.spin(other, 5)
+    cuda.call("cuStreamWriteValue32_v2", other, c_uint64(there.value + 4), 6, 0)
+    cuda.synchronize(stream)
+    written = c_uint.from_buffer(page, 4).value
+    cuda.call("cuMemHostUnregister", at)
+    late = cuda.code("cuStreamWaitValue32_v2", stream, there, 0, 1)
+    codes = [early, again, waits, late]
+    return {"codes": codes, "once": once, "twice": cuda.word(x), "written": written}
+
+
+def bursts(count: str, kernels: str, ms: str) -> Printed:
+    """Requests of some kernels each, with pauses: modelled milliseconds of each."""
+    cuda = Cuda()
+    stream = cuda.stream()
+    took = []
+    for _ in range(int(count)):
+        time.sleep(0.004)
+        cuda.spin(stream, 0.001)
+        begin = cuda.record(stream)
+        for _ in range(int(kernels)):
+            cuda.spin(stream, float(ms))
+        end = cuda.record(stream)
+        cuda.synchronize(stream)
+        took.append(cuda.elapsed_ms(begin, end))
+        cuda.call("cuEventDestroy_v2", begin)
+        cuda.call("cuEventDestroy_v2", end)
+    return {"ms": sorted(took)}
+
+
+def busy(seconds: str) -> Printed:
+    """Work all the time, renewed often, without an end in between."""
+    cuda = Cuda()
+    long, short = cuda.stream(), cuda.stream()
+    end = time.monotonic() + float(seconds)
+    cuda.spin(long, float(seconds) * 1000, blocks=1)
+    cuda.spin(short, 0.1, blocks=1)
+    say("busy")
+    while time.monotonic() < end:
+        cuda.spin(short, 2, blocks=1)
+        cuda.synchronize(short)
+    cuda.synchronize(long)
+    return {"ended": time.monotonic()}
+
+
+def waiting(kernels: str, ms: str) -> Printed:
+    """When some kernels were launched, and when they had ended."""
+    cuda = Cuda()
+    stream, x = cuda.stream(), cuda.allocate(256)
+    cuda.fill(None, x, 1)
+    cuda.synchronize(None)
+    say("ready")
+    sys.stdin.readline()
+    began = time.monotonic()
+    for addend in range(int(kernels)):
+        cuda.chase(stream, x, addend, float(ms))
+    launched = time.monotonic()
+    cuda.synchronize(stream)
+    ended = time.monotonic()
+    times = {"began": began, "launched": launched, "ended": ended}
+    return {**times, "word": cuda.word(x)}
+
+
 PROGRAMS: dict[str, Callable[..., Printed]] = {
     function.__name__: function
     for function in (
         *(durations, company, green, hold_green, order, host_functions, memory, hold, frozen),
         *(until_error, steps, lock, capturing, graphs, rectangles, far_ahead, resolving, devices),
-        invalid,
+        *(invalid, words, bursts, busy, waiting),
     )
 }
 

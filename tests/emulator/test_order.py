@@ -22,6 +22,15 @@ def test_a_host_function_runs_in_order_on_a_thread_of_the_driver(emulator: Emula
     assert seen["word"] == chase(3, 1)
 
 
+def test_a_stream_waits_for_a_word_that_others_write(emulator: Emulator) -> None:
+    seen = emulator.program("words")
+    invalid_value, already_registered, not_ready = 1, 712, 600
+    assert seen["codes"] == [invalid_value, already_registered, not_ready, invalid_value]
+    assert seen["once"] == chase(1, 7)
+    assert seen["twice"] == chase(chase(1, 7), 9)
+    assert seen["written"] == 6
+
+
 def test_a_capture_forbids_what_the_driver_forbids(emulator: Emulator) -> None:
     seen = emulator.program("capturing")
     unsupported, invalidated, captured_event, implicit, unjoined = 900, 901, 907, 906, 904

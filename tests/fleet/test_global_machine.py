@@ -332,6 +332,18 @@ def test_higher_priority_displaces_the_cheapest_sufficient_victims() -> None:
     assert "high" in orders(said)
 
 
+def test_no_more_are_displaced_than_those_who_come_need() -> None:
+    east = cluster("east", groups=(group(nodes=2),))
+    made = machine(east)
+    submit(made, *(job(f"low-{n}", hours=9.0) for n in range(16)))
+    for order in orders(made.handle(RoundDue(0))).values():
+        made.handle(WorkloadStarted(0, order.workload.id, order.attempt))
+    tell(made, east, used=16)
+    submit(made, *(job(f"high-{n}", priority=5) for n in range(4)), now_ns=HOUR_NS)
+    said = made.handle(RoundDue(HOUR_NS))
+    assert len(orders(said)) == len(of_kind(said, PreemptWorkload)) == 4
+
+
 def test_nobody_is_displaced_before_its_minimum_runtime_or_against_the_policy() -> None:
     east = cluster("east", groups=(group(nodes=1),))
     for policy, minutes in ((FleetPolicy(), 5), (policy_without_preemption(), 20)):

@@ -141,3 +141,22 @@ def test_who_uses_what_it_asked_for_hears_nothing() -> None:
     for minute in range(200):
         event = UsageObserved(minute * MINUTE_NS, WorkloadId("fine"), 9 * GIB, compute_share=0.9)
         assert made.handle(event) == []
+
+
+def test_guarantees_beyond_capacity_are_told_once_for_each_number() -> None:
+    made = machine(cluster("east", groups=(group(nodes=2),)))
+    for name in ("ann", "bob"):
+        tenant = TenantId(name)
+        pool = VNodePool(PoolId(f"p-{name}"), tenant, "a100", guaranteed=12)
+        made.handle(TenantSet(0, FleetTenant(tenant), (pool,)))
+
+    def told(now_ns: int) -> list[tuple[str, str]]:
+        said = made.handle(RoundDue(now_ns))
+        return [(each.about, each.what) for each in said if isinstance(each, Warn)]
+
+    ((about, what),) = told(0)
+    assert about == "pool 'p-bob'"
+    assert what.startswith("8 of its guaranteed units")
+    assert told(1) == []
+    made.handle(TenantSet(2, FleetTenant(TenantId("ann"))))
+    assert told(2) == []

@@ -116,3 +116,13 @@ def test_the_warning_says_what_is_used_and_what_to_ask_for() -> None:
         "(200 observations)"
     )
     assert warning.remedy == "ask for 11.5 GiB of memory and 57.5 TOPS"
+
+
+def test_advice_names_only_what_is_to_change_in_the_unit_it_was_asked_in() -> None:
+    book, asked = UseBook(), service(memory=40 * 10**9)
+    watch(book, asked, memory=0.25, compute=0.87, times=200)
+    found = book.recommend(asked)
+    assert found is not None
+    warning = found.warning()
+    assert warning.what.startswith("uses 25% of its 40 GB of memory (")
+    assert warning.remedy == "ask for 11.5 GB of memory"

@@ -75,6 +75,8 @@ def test_a_service_whose_site_is_too_small_gets_a_part_in_another_cluster_and_gi
     seen(made, "small", 120.0, 8, 2 * QUARTER_NS, violated=1.0)
     order = orders(made.handle(RoundDue(2 * QUARTER_NS)))[CHAT]
     assert order.site.cluster == "large"
+    assert "beside small/" in order.explanation.note
+    assert "no room there for all of its load" in order.explanation.note
     made.handle(WorkloadStarted(2 * QUARTER_NS, CHAT, order.attempt))
     # Days later the load is low again: one cluster is enough, and the dearer part ends.
     stopped: list[object] = []
@@ -98,7 +100,12 @@ def test_a_service_goes_where_there_is_room_for_its_peak_even_if_that_is_dearer(
     made = machine(small, large)
     tell(made, small, used=6)
     submit(made, service(rate=40.0))
-    assert orders(made.handle(RoundDue(0)))[CHAT].site.cluster == "large"
+    order = orders(made.handle(RoundDue(0)))[CHAT]
+    assert order.site.cluster == "large"
+    cheaper = order.explanation.runner_up
+    assert cheaper is not None
+    assert cheaper.total < order.explanation.total
+    assert cheaper.why.startswith("cheaper, but it has room for 2 of ")
 
 
 def test_room_that_was_kept_is_free_again_when_the_service_is_gone() -> None:

@@ -1,6 +1,5 @@
 """The book of sites: what summaries say, what orders take, what fits."""
 
-import numpy as np
 import pytest
 
 from dure.domain.fleet.catalogue import device_profile
@@ -18,10 +17,6 @@ def shape(devices: int = 1) -> Footprint:
     found = footprint(demand, device_profile("a100"), ShareMode.WHOLE)
     assert found is not None
     return found
-
-
-def room(book: SiteBook, devices: int) -> float:
-    return float(book.room_for(np.array([0]), shape(devices))[0])
 
 
 def test_a_joined_cluster_is_free_until_it_says_otherwise() -> None:
@@ -66,15 +61,6 @@ def test_devices_that_orders_wait_for_are_not_free() -> None:
     book.join(member)
     book.summarise(summary(member, used=4, waiting=6))
     assert book.columns.free[0, DEVICES] == 6
-
-
-def test_an_instance_of_many_devices_needs_them_on_one_node() -> None:
-    member = cluster("east")
-    book = SiteBook(fleet(member), 0.8)
-    book.join(member)
-    book.summarise(summary(member, used=13))
-    assert room(book, 1) == 3
-    assert room(book, 4) == 0
 
 
 def test_rents_are_in_the_base_currency() -> None:

@@ -145,7 +145,8 @@ static bool drain(void *context, uint64_t now_ns)
 
 static void launch_once(struct work *work, uint64_t number)
 {
-    struct dure_launch launch = {(uint32_t)(number % DURE_CLASSES), 20000 + 1000 * (number % 5)};
+    struct dure_launch launch = {.kernel_class = (uint32_t)(number % DURE_CLASSES),
+                                 .predicted_ns = 20000 + 1000 * (number % 5)};
     uint64_t held = dure_hold(work->plane, &launch, drain, work);
     if (held > work->longest_hold_ns)
         work->longest_hold_ns = held;
@@ -417,7 +418,7 @@ static void *beat_for(void *argument)
 static uint64_t hold_while_beating(uint64_t beat_ns)
 {
     struct dure_plane plane = view(1);
-    struct dure_launch launch = {DURE_CLASS_COMPUTE, 1000};
+    struct dure_launch launch = {.kernel_class = DURE_CLASS_COMPUTE, .predicted_ns = 1000};
     pthread_t heart;
     publish_without_second();
     pthread_create(&heart, NULL, beat_for, &beat_ns);
@@ -461,7 +462,7 @@ static uint64_t passed_ns;
 static void *hold_again(void *argument)
 {
     struct work work = {.plane = argument};
-    struct dure_launch launch = {DURE_CLASS_COMPUTE, 1000};
+    struct dure_launch launch = {.kernel_class = DURE_CLASS_COMPUTE, .predicted_ns = 1000};
     while (get(&world->stop) == 0) {
         if (dure_hold(work.plane, &launch, NULL, NULL) > 0)
             __atomic_store_n(&passed_ns, dure_now_ns(), __ATOMIC_RELEASE);
@@ -482,7 +483,7 @@ static void wake(void)
 {
     static struct dure_plane planes[2];
     uint64_t took[WAKES];
-    struct dure_launch launch = {DURE_CLASS_COMPUTE, 1000};
+    struct dure_launch launch = {.kernel_class = DURE_CLASS_COMPUTE, .predicted_ns = 1000};
     pthread_t held;
     write_draft(1);
     draft.squads = 1;
@@ -521,7 +522,7 @@ static void wake(void)
 static void *launch_all_the_time(void *argument)
 {
     struct dure_plane plane = view(0);
-    struct dure_launch launch = {DURE_CLASS_SMALL, 1000};
+    struct dure_launch launch = {.kernel_class = DURE_CLASS_SMALL, .predicted_ns = 1000};
     (void)argument;
     while (get(&world->stop) == 0) {
         dure_launched(&plane, &launch, dure_now_ns());
@@ -557,7 +558,7 @@ static void bench(void)
 {
     enum { ROUNDS = 200, BATCH = 2000 };
     struct dure_plane plane = view(1);
-    struct dure_launch launch = {DURE_CLASS_SMALL, 1000};
+    struct dure_launch launch = {.kernel_class = DURE_CLASS_SMALL, .predicted_ns = 1000};
     uint64_t best_ask = UINT64_MAX;
     uint64_t best_launched = UINT64_MAX;
     uint64_t best_alone = UINT64_MAX;

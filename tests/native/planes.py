@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dure.devices import layout
-from dure.devices.plane_library import Launch, Plane, plane_library
+from dure.devices.plane_library import Launch, Plane, Waits, plane_library
 
 FAR_NS = 10_000_000_000
 
@@ -63,6 +63,18 @@ class MemoryPlane:
 
     def drained(self, client: int, now_ns: int) -> None:
         plane_library().dure_drained(self.planes[client], now_ns)
+
+    def waits(self, client: int, launch: Launch, now_ns: int) -> list[int] | None:
+        """The clients that a launch may wait for on the device; None: it must be held instead."""
+        waits = Waits()
+        if not plane_library().dure_waits_now(self.planes[client], launch, now_ns, waits):
+            return None
+        plane_library().dure_waits_placed(self.planes[client], waits, now_ns)
+        return list(waits.clients[: waits.count])
+
+    def check_waits(self, client: int, now_ns: int) -> bool:
+        """Open words of who is not really busy; whether anything may wait."""
+        return bool(plane_library().dure_waits_check(self.planes[client], now_ns))
 
     def spent_ns(self, tenant: int) -> int:
         """What counts of its spending in this round; nothing while no squad is in force."""

@@ -20,7 +20,18 @@ STEPS = (
         "callback",
     ),
     *("alloc:10", "alloc:20", "info", "free", "create:5", "copyin:100000", "copyout", "ctxsync"),
-    *("threads:4:20:100", "fork", "burn:100:20", "report:1000", "progress:1", "leftovers"),
+    *(
+        "threads:4:20:100",
+        "fork",
+        "burn:100:20",
+        "train:3000:1",
+        "event",
+        "capture",
+        "train:2000:1",
+        "report:1000",
+        "progress:1",
+        "leftovers",
+    ),
 )
 
 
@@ -40,6 +51,16 @@ def test_no_step_touches_what_it_should_not(sanitized: Kit, agent: StubAgent, vi
     assert "ERROR" not in done.errors
     assert "runtime error" not in done.errors
     assert agent.read(0).counters.launches > 1000
+
+
+@pytest.mark.slow
+def test_nor_one_that_passes_lightly(sanitized: Kit, agent: StubAgent) -> None:
+    agent.segments.set_sample_every(16)
+    done = sanitized.drive(*STEPS, "threads:4:2:2000", *STEPS, socket=agent.path)
+    assert done.code == 0, done.errors
+    assert "ERROR" not in done.errors
+    assert "runtime error" not in done.errors
+    assert agent.read(0).counters.launches > 10_000
 
 
 @pytest.mark.slow

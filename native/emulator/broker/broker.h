@@ -130,6 +130,7 @@ struct broker {
     uint64_t window_ns; /* start of the utilisation window */
     uint64_t last_client_ns;
     bool quit;
+    bool polls; /* a stream waits for a word in memory: nobody tells when it changes */
 };
 extern struct broker broker;
 
@@ -151,6 +152,9 @@ void share_find_rates(struct gpu *gpu);
 /* compute.c: what an operation does to memory when it ends; false: illegal address. */
 bool compute_finish(const struct op *op);
 void compute_cost(struct op *op);
+/* values.c */
+bool values_reached(const struct client *client, const struct emu_command *c);
+void values_write(const struct client *client, const struct emu_command *c);
 /* clients.c */
 void clients_accept(void);
 void clients_serve(struct client *client);

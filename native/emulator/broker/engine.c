@@ -48,6 +48,10 @@ static bool may_start(const struct client *client, const struct op *op)
     for (uint32_t i = 0; i < op->after_count; i++)
         if (client->streams[op->after[i].stream]->completed < op->after[i].seq)
             return false;
+    if (op->command.op == EMU_OP_WAIT_VALUE && !values_reached(client, &op->command)) {
+        broker.polls = true;
+        return false;
+    }
     if (op->command.op == EMU_OP_WAIT)
         return client->channel->events[op->command.event % EMU_EVENTS].seq >= op->command.event_seq;
     return true;
@@ -119,6 +123,8 @@ static void finish(struct client *client, struct stream *stream, struct op *op)
         record(client, c);
     if (c->op == EMU_OP_RELEASE)
         release(client, c);
+    if (c->op == EMU_OP_WRITE_VALUE)
+        values_write(client, c);
     stream->first = op->next;
     if (stream->first == NULL)
         stream->last = NULL;
@@ -355,6 +361,17 @@ static void drop_poisoned(void)
     }
 }
 
+/* Look again at the words that streams wait for. */
+static void poll_values(void)
+{
+    if (!broker.polls)
+        return;
+    broker.polls = false;
+    for (uint32_t i = 0; i < EMU_CLIENTS; i++)
+        if (broker.clients[i] != NULL && broker.clients[i]->cuda && !broker.clients[i]->dead)
+            settle(broker.clients[i]);
+}
+
 void engine_advance(uint64_t now_ns)
 {
     for (;;) {
@@ -376,6 +393,7 @@ void engine_advance(uint64_t now_ns)
         }
     }
     pass_to(now_ns);
+    poll_values();
     drop_poisoned();
 }
 

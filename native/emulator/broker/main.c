@@ -19,6 +19,7 @@
 struct broker broker;
 
 /* Ends are seen so late at most: sooner where somebody waits for them. */
+#define POLLED_PAUSE_NS 20000ull /* a stream waits for a word in memory */
 #define WAITED_PAUSE_NS 20000ull
 #define UNWAITED_PAUSE_NS 200000ull
 #define LONGEST_PAUSE_NS 500000000ull
@@ -68,6 +69,8 @@ static void tell_clients(uint32_t sleeping, uint64_t due_ns)
 
 static uint64_t pause_ns(uint64_t now_ns, uint64_t next_ns)
 {
+    if (broker.polls)
+        return POLLED_PAUSE_NS;
     if (next_ns == UINT64_MAX)
         return LONGEST_PAUSE_NS;
     uint64_t unwaited = next_ns > now_ns + UNWAITED_PAUSE_NS ? next_ns : now_ns + UNWAITED_PAUSE_NS;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EMU_VERSION 1u
+#define EMU_VERSION 2u
 #define EMU_GPUS 8
 #define EMU_CLIENTS 128
 #define EMU_STREAMS 4096
@@ -34,8 +34,12 @@ enum {
     EMU_OP_HOST,      /* args: token */
     EMU_OP_RELEASE,   /* args: address, bytes: give memory back in stream order */
     EMU_OP_MARK,      /* nothing: it only takes its place in the order */
+    EMU_OP_WAIT_VALUE,  /* args: address of a 32-bit word, value, EMU_VALUE_* */
+    EMU_OP_WRITE_VALUE, /* args: address, value */
     EMU_OP_HOST_DONE, /* not in a stream: args: stream, seq of the EMU_OP_HOST that returned */
 };
+/* How a word is compared with the value waited for, as the driver numbers it. */
+enum { EMU_VALUE_GEQ, EMU_VALUE_EQ, EMU_VALUE_AND, EMU_VALUE_NOR };
 enum { EMU_COPY_TO_DEVICE, EMU_COPY_TO_HOST, EMU_COPY_ON_DEVICE };
 
 #define EMU_FLAG_BLOCKING 1u /* takes part in the order of the legacy default stream */

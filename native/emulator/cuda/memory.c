@@ -136,35 +136,11 @@ API CUresult cuMemFreeHost(void *pointer)
     return CUDA_SUCCESS;
 }
 
-API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *host, unsigned int flags)
-{
-    (void)flags;
-    ENTER();
-    if (!arena_holds((uint64_t)host))
-        return CUDA_ERROR_INVALID_VALUE;
-    *device = (uint64_t)host;
-    return CUDA_SUCCESS;
-}
-
 API CUresult cuMemHostGetFlags(unsigned int *flags, void *host)
 {
     ENTER();
     *flags = 0;
     return arena_holds((uint64_t)host) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* Registered memory stays where it is: copies to it are as with pageable memory. */
-API CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
-{
-    (void)flags;
-    ENTER();
-    return pointer != NULL && bytes > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-API CUresult cuMemHostUnregister(void *pointer)
-{
-    ENTER();
-    return pointer != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)

@@ -22,8 +22,13 @@ TICK_NS = 20_000_000
 _IDLE_TICK_NS = 200_000_000
 """With no process on the GPU there is nothing to decide."""
 _ANSWER_S = 10.0
+_MORE_NS = 5_000_000
+"""A process that registers waits for the answer and is seldom alone: for so long after one, a tick
+waits for the next."""
+_MOST_LATE_NS = 100_000_000
+"""And never longer than this in all."""
 
-_Ask = tuple[Callable[[Gpu], Any], "Future[Any]"]
+_Ask = tuple[Callable[[Gpu], Any], "Future[Any]", bool]
 
 
 @dataclass(slots=True)
@@ -52,10 +57,11 @@ class Actor:
         if self._thread is not None:
             self._thread.join(_ANSWER_S)
 
-    def call(self, act: Callable[[Gpu], _T]) -> _T:
-        """Have something done in the GPU's thread; its result, or what it raised."""
+    def call(self, act: Callable[[Gpu], _T], *, more: bool = False) -> _T:
+        """Have something done in the GPU's thread; its result, or what it raised. `more`: the like
+        may follow at once, and goes before a tick."""
         answer: Future[_T] = Future()
-        self._asks.put((act, answer))
+        self._asks.put((act, answer, more))
         try:
             return answer.result(_ANSWER_S)
         except FutureTimeoutError as error:
@@ -65,8 +71,10 @@ class Actor:
 
     def _run(self) -> None:
         next_ns = time.monotonic_ns()
+        more_ns = 0
         while True:
-            wait_s = (next_ns - time.monotonic_ns()) / 1e9
+            due_ns = max(next_ns, min(more_ns, next_ns + _MOST_LATE_NS))
+            wait_s = (due_ns - time.monotonic_ns()) / 1e9
             if wait_s <= 0:
                 self._tick()
                 pause_ns = TICK_NS if self.gpu.clients else _IDLE_TICK_NS
@@ -78,7 +86,10 @@ class Actor:
                 continue
             if ask is None:
                 return
-            self._do(*ask)
+            act, answer, more = ask
+            self._do(act, answer)
+            if more:
+                more_ns = time.monotonic_ns() + _MORE_NS
             if self.gpu.clients:
                 next_ns = min(next_ns, time.monotonic_ns() + TICK_NS)
 

@@ -263,6 +263,7 @@ class Gpu:
         now_ns = self.clock()
         for slot, client in self.clients.items():
             self._meter.look(slot, client.tenant, now_ns)
+        self._tell_odd()
         books = {id_: seat.book for id_, seat in self.seats.items()}
         taken = self._meter.flush(now_ns, books, self.names())
         for tenant, done, total in taken.progress:
@@ -273,6 +274,14 @@ class Gpu:
         self.plane.turn_over(now_ns)
         self._set_gate()
         self._count_edges(now_ns)
+
+    def _tell_odd(self) -> None:
+        for slot in self._meter.take_odd():
+            client = self.clients.get(slot)
+            if client is not None:
+                who = f"{client.tenant}: process {client.pid} ({client.program})"
+                text = f"{who} counts what cannot be; that is left out"
+                self._tell("scribble", text, tenant=client.tenant)
 
     def _count_edges(self, now_ns: int) -> None:
         since_ns, before = self._edges_at

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dure.devices import library
 from dure.domain.errors import DureError, InputError
 
 _log = logging.getLogger(__name__)
@@ -106,29 +107,14 @@ def _said(done: subprocess.CompletedProcess[str]) -> str:
     return " ".join((done.stderr or done.stdout or f"exit code {done.returncode}").split())
 
 
-def find_daemon(folder: Path, environment: Mapping[str, str]) -> MpsDaemon | None:
-    """The daemon to supervise. On the emulator, which has none, the mode is set instead and there
-    is nothing to supervise; raises where neither is there."""
+def find_daemon(folder: Path, environment: Mapping[str, str]) -> MpsDaemon:
+    """The daemon to supervise, the emulator's own where one is in use; raises without any."""
+    if environment.get(EMULATOR_VARIABLE):
+        return MpsDaemon(folder, str(library.path(f"emulator/{_CONTROL}")))
     if shutil.which(_CONTROL) is not None:
         return MpsDaemon(folder)
-    emulator = environment.get(EMULATOR_VARIABLE)
-    if emulator is not None:
-        set_emulator_mode(Path(emulator), "mps")
-        return None
     raise InputError(
         f"there is no {_CONTROL} on this host",
         "install the driver's MPS tools, or use --sharing isolated",
         field="--sharing",
     )
-
-
-def set_emulator_mode(folder: Path, mode: str) -> None:
-    """Have the emulator's broker run kernels of different processes side by side, or not."""
-    file = folder / "config"
-    try:
-        words = file.read_text(encoding="utf-8").split() if file.exists() else []
-        kept = [word for word in words if not word.startswith("mode=")]
-        folder.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join([*kept, f"mode={mode}"]) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DureError(f"the emulator's {file} cannot be written ({error})", "check it") from error

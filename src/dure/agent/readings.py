@@ -59,6 +59,8 @@ class _Last:
     )
     progress: tuple[int, int] = (0, 0)
     words: CounterReading | None = None
+    odd: bool = False
+    """Whether it ever said what cannot be."""
 
 
 @dataclass(slots=True)
@@ -139,6 +141,7 @@ class Meter:
     _flushed_ns: int = 0
     _reporting: set[TenantId] = field(default_factory=set)
     """Tenants whose processes reported requests of their own."""
+    _newly_odd: list[int] = field(default_factory=list)
 
     def begin(self, slot: int) -> None:
         """A client moves in, its slot wiped."""
@@ -168,9 +171,11 @@ class Meter:
         words = self.plane.read(slot)
         last = self._last[slot]
         if words is None:
+            self._doubt(slot, last, last.words is None)
             return
         into = self._gathered.setdefault(tenant, _Gathered())
         elapsed_ns = max(now_ns - self._flushed_ns, 1)
+        self._doubt(slot, last, _goes_on(words, last))
         steps = self._steps(words, last)
         deeds = into.deeds
         deeds.launches += steps["launches"]
@@ -193,6 +198,16 @@ class Meter:
         for sample in self.plane.take_samples(slot):
             self._look_at_sample(sample, into)
         last.words = words
+
+    def take_odd(self) -> list[int]:
+        """Slots in which something that cannot be was seen for the first time."""
+        found, self._newly_odd = self._newly_odd, []
+        return found
+
+    def _doubt(self, slot: int, last: _Last, plausible: bool) -> None:
+        if not plausible and not last.odd:
+            last.odd = True
+            self._newly_odd.append(slot)
 
     def _steps(self, words: CounterReading, last: _Last) -> dict[str, int]:
         counters = words.counters
@@ -349,6 +364,12 @@ def _samples(
         )
         for (signature, sms, company), (launches, total_ns) in found.samples.items()
     ]
+
+
+def _goes_on(words: CounterReading, last: _Last) -> bool:
+    """Whether sums only grew, and by no more than they can."""
+    steps = (getattr(words.counters, name) - last.sums[name] for name in _SUMMED)
+    return all(0 <= step <= _MOST for step in steps)
 
 
 def _plausible(step: int) -> int:

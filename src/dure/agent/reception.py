@@ -62,7 +62,7 @@ class Reception:
                 if actor not in service.seats_for(declared):
                     service.seat(declared, actor)
                 client, index, descriptors = actor.call(
-                    lambda gpu: _let_in(gpu, declared.id, peer, hello.program)
+                    lambda gpu: _let_in(gpu, declared.id, peer, hello.program), more=True
                 )
             except FullError as error:
                 raise _RefusedError(Verdict.FULL, str(error)) from error

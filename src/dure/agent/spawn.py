@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from dure.client.api import AgentClient, AgentUnreachableError, find_agent
+from dure.client.api import AgentClient, AgentSilentError, AgentUnreachableError, find_agent
 from dure.client.places import Places, own_places
 from dure.client.schema import Sharing
 from dure.domain.errors import DureError
@@ -26,6 +26,8 @@ def ensure_agent(
     """
     try:
         return find_agent(run_dir)
+    except AgentSilentError:
+        raise  # it has the folder, so another could not start
     except AgentUnreachableError:
         places = own_places(run_dir)
     pid = _start(places, sharing)

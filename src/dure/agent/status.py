@@ -110,6 +110,8 @@ def _client(gpu: Gpu, client: Client) -> ClientStatus:
         slot=client.slot,
         since_s=(gpu.clock() - client.since_ns) / NS_PER_S,
         memory_bytes=words.activity.memory_bytes if words else 0,
+        green_contexts=words.counters.green_contexts if words else 0,
+        events=words.counters.events if words else 0,
         flags=tuple(name for bit, name in enumerate(_FLAGS) if flags >> bit & 1),
     )
 

@@ -1,23 +1,23 @@
 """`dure fleet`: what the fleet level knows and decides; so far the accelerators it knows."""
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from dure.domain.fleet.profiles import DataType, DeviceProfile, Source
     from dure.domain.fleet.slices import SliceTemplate
+    from dure.sim.figures import WideTable
 
 app = typer.Typer(help="The fleet: accelerators and how they are shared.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 _GB = 1e9
-_NARROW = 100
-"""Tables are printed at least this wide, as half a table helps nobody."""
+_WIDTH = 110
+"""Columns where the output is not a terminal; in one, tables are split to its width."""
 
 
 @app.callback()
@@ -126,26 +126,37 @@ def _partitions(profile: "DeviceProfile") -> dict[str, list[list[str]]]:
     }
 
 
-def _wide(table: "Table") -> None:
-    from rich.console import Console
+def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> "WideTable":
+    """A table of words and figures that is split where the terminal is narrower."""
+    from rich.text import Text
 
-    console = Console()
-    if console.width < _NARROW:
-        console = Console(width=_NARROW)
-    console.print(table)
+    from dure.sim.figures import TableColumn, WideTable
+
+    return WideTable(
+        title,
+        tuple(
+            TableColumn(
+                heading,
+                tuple(Text(row[index]) for row in rows),
+                left=heading in _WORDS,
+            )
+            for index, heading in enumerate(headings)
+        ),
+    )
+
+
+_WORDS = ("name", "vendor", "kind", "ways to share", "slice", "mode", "slots", "resource")
+"""Headings of columns that have words, not figures."""
 
 
 def _print_all(profiles: "list[DeviceProfile]") -> None:
-    from rich.table import Table
+    from rich.text import Text
 
+    from dure.cli.terminal import output_console
     from dure.domain.fleet.profiles import DataType
 
-    table = Table("name", "vendor", "kind")
-    for heading in ("GB", "fp16", "bf16", "int8", "GB/s", "W"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("ways to share")
-    for profile in profiles:
-        table.add_row(
+    rows = [
+        (
             profile.name,
             profile.vendor,
             profile.kind.value,
@@ -155,11 +166,16 @@ def _print_all(profiles: "list[DeviceProfile]") -> None:
             f"{profile.power.idle_w:.0f}-{profile.power.peak_w:.0f}",
             ", ".join(mode.value for mode in profile.modes),
         )
-    table.caption = (
-        "fp16, bf16, int8: dense 10^12 operations/s. W: idle to peak. "
-        "`dure fleet catalogue NAME` shows slices and sources."
-    )
-    _wide(table)
+        for profile in profiles
+    ]
+    headings = ("name", "vendor", "kind", "GB", "fp16", "bf16", "int8", "GB/s", "W")
+    console = output_console(_WIDTH)
+    console.print(_table("Accelerators", (*headings, "ways to share"), rows))
+    for line in (
+        "fp16, bf16, int8: dense 10^12 operations/s. W: idle to peak.",
+        "`dure fleet catalogue NAME` shows slices and sources.",
+    ):
+        console.print(Text(line, "dim"))
 
 
 def _speed(profile: "DeviceProfile", data_type: "DataType") -> str:
@@ -170,6 +186,8 @@ def _speed(profile: "DeviceProfile", data_type: "DataType") -> str:
 def _print_one(profile: "DeviceProfile") -> None:
     from rich.console import Console
     from rich.text import Text
+
+    from dure.cli.terminal import output_console
 
     console = Console()
     title = (profile.name, "bold")
@@ -185,7 +203,8 @@ def _print_one(profile: "DeviceProfile") -> None:
         f"shareable  {'yes' if profile.shareable else 'no'}",
     ):
         console.print(Text(line), soft_wrap=True)
-    _wide(_slice_table(profile))
+    output_console(_WIDTH).print(_slice_table(profile))
+    console.print(Text("* by agreement: nothing stops a holder that takes more", "dim"))
     for mode, mixes in _partitions(profile).items():
         console.print(f"full {mode} partitions: {len(mixes)}")
         for mix in mixes:
@@ -201,25 +220,21 @@ def _print_one(profile: "DeviceProfile") -> None:
             console.print(Text(f"    {source.note}"), soft_wrap=True)
 
 
-def _slice_table(profile: "DeviceProfile") -> "Table":
-    from rich.table import Table
-
-    table = Table("slice", "mode")
-    for heading in ("compute", "GB", "bandwidth", "most"):
-        table.add_column(heading, justify="right")
-    table.add_column("slots")
-    table.add_column("resource", overflow="fold")
+def _slice_table(profile: "DeviceProfile") -> "WideTable":
+    rows = []
     for template in profile.slices:
         starts = ",".join(str(start) for start in template.starts)
-        table.add_row(
-            template.name,
-            template.mode.value,
-            f"{template.compute_milli / 10:g} %",
-            f"{template.memory_bytes / _GB:.1f}{'' if template.memory_enforced else ' *'}",
-            f"{template.bandwidth_milli / 10:g} %",
-            str(template.most),
-            f"{template.slots} of {template.device_slots} from {starts}" if starts else "-",
-            template.resource_name,
+        rows.append(
+            (
+                template.name,
+                template.mode.value,
+                f"{template.compute_milli / 10:g} %",
+                f"{template.memory_bytes / _GB:.1f}{'' if template.memory_enforced else ' *'}",
+                f"{template.bandwidth_milli / 10:g} %",
+                str(template.most),
+                f"{template.slots} of {template.device_slots} from {starts}" if starts else "-",
+                template.resource_name,
+            )
         )
-    table.caption = "* by agreement: nothing stops a holder that takes more"
-    return table
+    headings = ("slice", "mode", "compute", "GB", "bandwidth", "most", "slots", "resource")
+    return _table("Slices", headings, rows)

@@ -48,7 +48,11 @@ def fleet(
     ] = None,
     explain: Annotated[
         str | None,
-        typer.Option(help="Print why this workload was placed where it was.", metavar="WORKLOAD"),
+        typer.Option(
+            help="Print why this workload is where it is, or why it waits; without its number, "
+            "of all that are alike.",
+            metavar="WORKLOAD",
+        ),
     ] = None,
     bills: Annotated[
         bool, typer.Option("--bills", help="Print the tenants' bills of every mode.")
@@ -85,6 +89,7 @@ def _show(comparison: "Comparison", *, as_json: bool, explain: str | None, bills
 
     console = output_console(WIDTH)
     if explain is not None:
-        console.print(explanation_tables(explain, comparison.explanations(explain)))
+        found = comparison.explanations(explain)
+        console.print(explanation_tables(explain, found, comparison.scenario.modes))
         return
     console.print(comparison_tables(comparison, all_bills=bills))

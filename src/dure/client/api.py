@@ -39,6 +39,10 @@ class AgentUnreachableError(DureError):
     """No agent answers there."""
 
 
+class AgentSilentError(AgentUnreachableError):
+    """Somebody listens there and does not answer: to start another would not help."""
+
+
 class AgentClient:
     """Talks to one agent over its UNIX socket; not for use by several threads at once."""
 
@@ -167,7 +171,7 @@ class AgentClient:
         except httpx.ConnectError as error:
             raise _absent(self.places) from error
         except httpx.TimeoutException as error:
-            raise AgentUnreachableError(
+            raise AgentSilentError(
                 f"the agent at {self.places.api_socket} did not answer in time",
                 f"look into {self.places.log_file}",
             ) from error
@@ -210,14 +214,16 @@ def _refusal(response: httpx.Response) -> DureError:
 def find_agent(run_dir: Path | None = None) -> AgentClient:
     """The agent that serves this user: one that answers; raises where there is none."""
     places = candidate_places(run_dir)
+    silent: AgentSilentError | None = None
     for place in places:
         if not place.api_socket.is_socket():
             continue  # a failed connection would leave a socket behind in the HTTP library
         client = AgentClient(place)
         try:
             client.policy()
-        except AgentUnreachableError:
+        except AgentUnreachableError as error:
             client.close()
+            silent = error if isinstance(error, AgentSilentError) else silent
         else:
             return client
-    raise _absent(places[0])
+    raise silent or _absent(places[0])

@@ -168,6 +168,10 @@ class ClientStatus(Answer):
     since_s: float
     """How long it has been registered."""
     memory_bytes: int
+    green_contexts: int = 0
+    """Sets of compute units it has open."""
+    events: int = 0
+    """The shim's own, open now."""
     flags: tuple[str, ...] = ()
     """capturing, open, no-green, collective, graph-unmoved."""
 

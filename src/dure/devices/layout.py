@@ -4,7 +4,7 @@ from ctypes import Array, Structure, c_char, c_uint8, c_uint16, c_uint32, c_uint
 from typing import Annotated, TypeVar, get_type_hints
 
 MAGIC = 0x6475726561626921
-VERSION = 1
+VERSION = 2
 
 TENANTS = 64
 CLIENTS = 64
@@ -119,6 +119,7 @@ class Rotation(Structure):
     sleepers: U32
     adopted_ns: U64
     spare: Annotated[Words, c_uint64 * 4]
+    closed: Annotated[Words, c_uint32 * CLIENTS]
 
 
 @_laid_out

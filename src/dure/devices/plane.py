@@ -178,8 +178,9 @@ class PlaneSegments:
         return [self._plan.read_fd, self._rotation.write_fd, own, *readable]
 
     def wipe(self, client: int) -> None:
-        """Forget all that was written to a slot, for its next user."""
+        """Forget all that was written to a slot, for its next user; nobody waits for the last."""
         self._slots[client].wipe()
+        self._rotation.words.closed[client] = 0
         self._tails[client].value = 0
 
     def read(self, client: int) -> CounterReading | None:

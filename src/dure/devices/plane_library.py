@@ -22,13 +22,34 @@ class Plane(ctypes.Structure):
         ("copy_ready_ns", c_uint64),
         ("pid", c_uint32),
         ("socket", c_uint32),
+        ("waited_for", c_uint64),
+        ("moved_ns", c_uint64),
+        ("masters_epoch", c_uint64),
+        ("masters", c_uint64),
+        ("keeps_rotation", c_bool),
     )
 
 
 class Launch(ctypes.Structure):
     """`struct dure_launch`: what is about to be launched."""
 
-    _fields_ = (("kernel_class", c_uint32), ("predicted_ns", c_uint64))
+    _fields_ = (
+        ("kernel_class", c_uint32),
+        ("predicted_ns", c_uint64),
+        ("graph", c_bool),
+        ("waits_on_device", c_bool),
+    )
+
+
+class Waits(ctypes.Structure):
+    """`struct dure_waits`: for whom a stream waits on the device."""
+
+    _fields_ = (
+        ("count", c_uint32),
+        ("present", c_uint32),
+        ("clients", c_uint32 * 4),
+        ("step_ns", c_uint64),
+    )
 
 
 class GroupSet(ctypes.Structure):
@@ -48,6 +69,11 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "dure_launched": (None, (_P, POINTER(Launch), c_uint64)),
     "dure_finished": (None, (_P, c_uint64, c_uint64, c_uint64)),
     "dure_drained": (None, (_P, c_uint64)),
+    "dure_launched_before": (None, (_P, c_uint64, c_uint64, c_uint64)),
+    "dure_waits_now": (c_bool, (_P, POINTER(Launch), c_uint64, POINTER(Waits))),
+    "dure_waits_placed": (None, (_P, POINTER(Waits), c_uint64)),
+    "dure_waits_check": (c_bool, (_P, c_uint64)),
+    "dure_waited_on_device": (None, (_P, c_uint64, c_uint64)),
     "dure_sampled": (None, (_P, POINTER(layout.Sample))),
     "dure_reported": (None, (_P, c_uint64)),
     "dure_memory_may_take": (c_bool, (_P, c_uint64, c_uint64)),

@@ -67,6 +67,19 @@ def format_duration(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
+def format_bytes_like(size: float, written: int) -> str:
+    """Bytes in the kind of unit another size was written in: decimal, or else binary.
+
+    What is whole in MB and not in MiB was written in GB or the like.
+    """
+    if written % 10**6 or not written % MIB:
+        return format_bytes(size)
+    for unit in ("TB", "GB", "MB", "KB"):
+        if abs(size) >= _BYTES[unit]:
+            return f"{size / _BYTES[unit]:.3g} {unit}"
+    return f"{size:.0f} B"
+
+
 def format_bytes(size: float) -> str:
     """Bytes as a person reads them, in binary units."""
     for limit, unit in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):

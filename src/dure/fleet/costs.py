@@ -86,13 +86,13 @@ class CostTable:
         """One per name in `TERMS`, weighted and signed, [J, M, 1 or T]; made anew each time."""
         weights = self.weights
         money, near = weights.money[:, None, None], weights.near[:, None, None]
-        saved = (self.bring * self.there)[:, :, None]
+        brought = (self.bring * ~self.there)[:, :, None] * money
         return (
             self.rent * money,
             self.energy * money,
             terms.carbon(self.grams, weights.tonne[:, None, None]),
-            terms.locality_saving(self.bring[:, :, None], near) * money,
-            -terms.locality_saving(saved, near) * money,
+            brought,
+            terms.locality(brought, near),
             self.risk * weights.sla[:, None, None],
         )
 
@@ -100,13 +100,15 @@ class CostTable:
         """One entry of each of `parts`."""
         weights = self.weights
         money = float(weights.money[job])
-        brought = float(self.bring[job, site] * weights.near[job]) * money
+        # What is there already is neither paid for nor weighted; a weight other than 1 shows by
+        # itself, so that the transfer is what will be billed.
+        brought = 0.0 if self.there[job, site] else float(self.bring[job, site]) * money
         return (
             float(self.rent[job, site, slot]) * money,
             float(self.energy[job, site, slot]) * money,
             float(self.grams[job, site, slot] * weights.tonne[job]) / terms.GRAMS_PER_TONNE,
             brought,
-            -brought if self.there[job, site] else 0.0,
+            brought * (float(weights.near[job]) - 1.0),
             float(self.risk[job, site, slot] * weights.sla[job]),
         )
 

@@ -7,14 +7,14 @@ import numpy as np
 from dure.domain.fleet.instructions import GlobalInstruction, PreemptWorkload, SetAllotments
 from dure.domain.ids import WorkloadId
 from dure.fleet import preemption
-from dure.fleet.global_state import GlobalState
+from dure.fleet.global_state import GlobalState, Leaving
 from dure.fleet.preemption import Candidates, Victims
 from dure.fleet.sites import Floats, Integers
 from dure.fleet.tracks import HOUR_NS, Phase, Track
 
 RETURN_DELAY_NS = HOUR_NS
 """How long a displaced job is expected to wait for another place."""
-_MOST_CONSIDERED = 512
+MOST_CONSIDERED = 512
 """Running workloads among which victims are looked for, lowest priority first."""
 
 
@@ -35,7 +35,8 @@ def displacement_cost(state: GlobalState, track: Track, row: int) -> float:
     return cost.total
 
 
-def _candidates(state: GlobalState, rows: Integers) -> Candidates:
+def candidates_of(state: GlobalState, rows: Integers) -> Candidates:
+    """What displacing those in these rows would free, and cost."""
     running = state.running
     tracks = [state.tracks[owner] for row in rows if (owner := running.owner[row]) is not None]
     started = [_started_ns(track, int(row)) for track, row in zip(tracks, rows, strict=True)]
@@ -82,17 +83,18 @@ def find_victims(
     rows = np.flatnonzero(open_rows)
     if not len(rows) or most <= 0:
         return None
-    if len(rows) > _MOST_CONSIDERED:
-        rows = rows[np.argsort(running.priority[rows], kind="stable")[:_MOST_CONSIDERED]]
-    candidates = _candidates(state, rows)
-    columns = state.sites.columns
-    free = columns.free + columns.surplus
-    found = preemption.choose_victims(candidates, track.priority, wanted, free, most)
+    if len(rows) > MOST_CONSIDERED:
+        rows = rows[np.argsort(running.priority[rows], kind="stable")[:MOST_CONSIDERED]]
+    candidates = candidates_of(state, rows)
+    found = preemption.choose_victims(candidates, track.priority, wanted, state.free_soon(), most)
     return None if found is None else (found, candidates)
 
 
 def displace(
-    state: GlobalState, names: Sequence[tuple[WorkloadId, float]], wanted_by: WorkloadId
+    state: GlobalState,
+    names: Sequence[tuple[WorkloadId, float]],
+    wanted_by: WorkloadId,
+    why: str = "",
 ) -> list[GlobalInstruction]:
     """Tell clusters to stop these; they come back when they have stopped."""
     instructions: list[GlobalInstruction] = []
@@ -101,6 +103,8 @@ def displace(
         attempt = max(track.places)
         place = track.places[attempt]
         state.running.preemptible[place.row] = False
+        usage = state.running.usage[place.row].copy()
+        state.leaving[name, attempt] = Leaving(track.workload.tenant, place.site, usage)
         instructions.append(
             PreemptWorkload(
                 workload=name,
@@ -108,6 +112,7 @@ def displace(
                 attempt=attempt,
                 wanted_by=wanted_by,
                 cost=cost,
+                why=why,
             )
         )
     return instructions
@@ -132,7 +137,7 @@ def reclaim(state: GlobalState, waiting: Sequence[Track], most: int) -> list[Glo
     rows = np.flatnonzero(running.used & running.preemptible)
     costs = {
         owner: displacement_cost(state, state.tracks[owner], int(row))
-        for row in rows[:_MOST_CONSIDERED]
+        for row in rows[:MOST_CONSIDERED]
         if (owner := running.owner[row]) is not None
         and state.tracks[owner].phase in (Phase.RUNNING, Phase.PLACED)
     }

@@ -6,7 +6,7 @@ weight until a tenant has all it asks for or something it needs is used up. What
 ask for, others borrow; as soon as it asks again their caps fall; `over_share` says who is above.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -96,6 +96,13 @@ class ShareBook:
         row = self._used[self._row(tenant)]
         row -= amounts
         np.maximum(row, 0.0, out=row)
+
+    def after(self, gone: Iterable[tuple[TenantId, Amounts]]) -> "ShareBook":
+        """The book as it will be when these amounts have been given back."""
+        book = ShareBook(self.totals, dict(self._rows), list(self._weights), self._used.copy())
+        for tenant, amounts in gone:
+            book.gave_back(tenant, amounts)
+        return book
 
     def used(self, tenant: TenantId) -> Amounts:
         """What the tenant has now."""

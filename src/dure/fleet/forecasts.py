@@ -54,11 +54,10 @@ class ForecastError:
 
     horizon_h: int
     count: int
-    mean_absolute: float
     share: float
     """Sum of errors over sum of values: unlike a mean of ratios it survives prices near zero."""
     persistence: float
-    """Mean absolute error of saying that the present lasts, beside it."""
+    """The same of saying that the present lasts."""
 
 
 class Forecaster:
@@ -187,13 +186,13 @@ class Forecaster:
         for index, horizon in enumerate(HORIZONS_H):
             count = int(state.count[:, index].sum())
             whole = float(state.absolute[:, index].sum())
+            size = max(float(state.size[:, index].sum()), _TINY)
             found.append(
                 ForecastError(
                     horizon_h=horizon,
                     count=count,
-                    mean_absolute=whole / count if count else 0.0,
-                    share=whole / max(float(state.size[:, index].sum()), _TINY) if count else 0.0,
-                    persistence=float(state.lasting[:, index].sum()) / count if count else 0.0,
+                    share=whole / size if count else 0.0,
+                    persistence=float(state.lasting[:, index].sum()) / size if count else 0.0,
                 )
             )
         return tuple(found)

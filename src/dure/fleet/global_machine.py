@@ -40,11 +40,12 @@ from dure.domain.fleet.instructions import (
     Warn,
 )
 from dure.domain.fleet.workloads import WhenCutOff
-from dure.domain.ids import ClusterId, TenantId, WorkloadId
+from dure.domain.ids import ClusterId, PoolId, TenantId, WorkloadId
 from dure.fleet import moving
 from dure.fleet.bills import FLEET
 from dure.fleet.costs import possible
 from dure.fleet.displacing import reclaim
+from dure.fleet.first_replicas import from_kept_room, from_spare_replicas, warn_of_unserved
 from dure.fleet.fit import never_fits
 from dure.fleet.global_settings import GlobalSettings
 from dure.fleet.global_snapshot import check, snapshot
@@ -58,6 +59,7 @@ from dure.fleet.service_round import (
     place_services,
     wanted_parts,
 )
+from dure.fleet.share_calls import wake_claimants
 from dure.fleet.tracks import HOUR_NS, Phase, Track
 
 
@@ -71,6 +73,10 @@ class GlobalMachine:
         """Places given up while their cluster was cut off: to be stopped when it is back."""
         self._next_scan_ns = 0
         self._sizes = UseBook()
+        self._unserved: set[str] = set()
+        """Services of which somebody was told that they have no replica."""
+        self._short: dict[PoolId, int] = {}
+        """Units by which pools are short, as last told."""
 
     def handle(self, event: GlobalEvent) -> list[GlobalInstruction]:
         """Take in one event; returns what is to be done about it."""
@@ -374,6 +380,7 @@ class GlobalMachine:
             state.policy,
             state.adaptation.pacer.expected_g(),
         )
+        wake_claimants(state)
         called = state.waiting.call(event.now_ns, columns, state.settings.most_candidates)
         if called and len(state.sites):
             services = [track for track in called if not track.is_job]
@@ -388,6 +395,7 @@ class GlobalMachine:
             if state.pool_owners:
                 state.pools.rebalance()
         instructions += self._publish()
+        instructions += warn_of_unserved(state, self._unserved)
         return instructions
 
     def _place_all(self, services: list[Track], jobs: list[Track]) -> list[GlobalInstruction]:
@@ -398,8 +406,10 @@ class GlobalMachine:
         instructions, unserved = place_services(state, services)
         instructions += held
         most = state.policy.most_preemptions
-        stopped = make_room_for_services(state, unserved, most)
-        unplaced: list[Track] = list(unserved)
+        instructions += from_kept_room(state, unserved)
+        stopped = make_room_for_services(state, _placeless(unserved), most)
+        instructions += from_spare_replicas(state, _placeless(unserved))
+        unplaced = _placeless(unserved)
         if jobs:
             job_round = JobRound(state, jobs)
             instructions += job_round.run()
@@ -449,7 +459,24 @@ class GlobalMachine:
             )
         for cluster, allotments in state.pools.revise(state.now_ns).items():
             instructions.append(SetAllotments(cluster, allotments))
+        if state.pool_owners or self._short:
+            instructions += self._warn_of_short_pools()
         return instructions
+
+    def _warn_of_short_pools(self) -> list[GlobalInstruction]:
+        """Guarantees that no devices stand behind; again only when it is another number."""
+        short = {each.pool: each.missing for each in self.state.pools.shortfalls()}
+        news: list[GlobalInstruction] = [
+            Warn(
+                f"pool '{pool}'",
+                f"{missing} of its guaranteed units have no devices behind them",
+                "lower what pools are guaranteed, or add devices it may use",
+            )
+            for pool, missing in short.items()
+            if self._short.get(pool) != missing
+        ]
+        self._short = short
+        return news
 
     # --- checks ----------------------------------------------------------------------------
 
@@ -481,6 +508,10 @@ class GlobalMachine:
         UsageObserved: _usage_observed,
         RoundDue: _round_due,
     }
+
+
+def _placeless(tracks: list[Track]) -> list[Track]:
+    return [track for track in tracks if not track.places]
 
 
 def _preemptions(instructions: list[GlobalInstruction]) -> int:

@@ -22,6 +22,10 @@ class GlobalSettings:
     beyond its own length can wait for most of the devices that are owned and taken now."""
     review_ns: int = HOUR_NS
     """A job that waits is looked at again at least this often."""
+    unserved_review_ns: int = 5 * MINUTE_NS
+    """A service without any replica is looked at again at least this often."""
+    unserved_warning_ns: int = 15 * MINUTE_NS
+    """How long a service may be without any replica before somebody is told."""
     most_candidates: int = 512
     """Jobs weighed in one round; the rest, least urgent first, comes in the next."""
     hold_ns: int = HOUR_NS

@@ -72,6 +72,17 @@ class Grant:
     money: float
     grams: float
     explanation: Explanation
+    makes_room: bool = False
+    """Whether replicas that other services can spare give way to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A place that was taken from a workload and will be free when it has stopped."""
+
+    tenant: TenantId
+    site: int
+    usage: Floats
 
 
 @dataclass(slots=True)
@@ -96,6 +107,8 @@ class GlobalState:
     job_tenure: Tenure = field(default_factory=Tenure)
     """How long jobs stay at each site."""
     service_tenure: Tenure = field(default_factory=Tenure)
+    leaving: dict[tuple[WorkloadId, int], Leaving] = field(default_factory=dict)
+    """By workload and attempt: displaced, and not yet known to have stopped."""
     wanted_pools: set[str] = field(default_factory=set)
     pool_owners: set[TenantId] = field(default_factory=set)
     duals: Prices | None = None
@@ -235,6 +248,15 @@ class GlobalState:
             self._worth_version = self.sites.version
         return self._worth
 
+    def free_soon(self) -> Floats:
+        """[M, D]: what is free with what gangs have beyond their least, once those have stopped
+        that were told to. What the places of those they made room for take is already gone."""
+        columns = self.sites.columns
+        free = np.asarray(columns.free + columns.surplus)
+        for each in self.leaving.values():
+            free[each.site] += each.usage
+        return free
+
     # --- changes ---------------------------------------------------------------------------
 
     def tenant_row(self, tenant: TenantId) -> int:
@@ -331,11 +353,13 @@ class GlobalState:
             resume_share=track.saved_share,
             start_ns=self.now_ns,
             explanation=grant.explanation,
+            makes_room=grant.makes_room,
         )
 
     def release(self, track: Track, attempt: int, *, undone: bool = False) -> None:
         """A place is given up; `undone`: it never started, so nothing else will say it is free."""
         place = track.places.pop(attempt)
+        self.leaving.pop((track.id, attempt), None)
         usage = self.running.usage[place.row].copy()
         self.set_extra(track, place, 0)
         self.set_kept(track, place, 0)

@@ -17,6 +17,7 @@ from dure.fleet.global_state import GlobalState, Grant, all_amounts
 from dure.fleet.holding import within_teams
 from dure.fleet.round_loops import Wants, isolate, wishes
 from dure.fleet.rounds import Choice, Room
+from dure.fleet.share_calls import ShareCall, is_due
 from dure.fleet.sites import DEVICES, Floats
 from dure.fleet.tracks import HOUR_NS, Track
 from dure.fleet.waiting import Wish
@@ -74,7 +75,8 @@ class JobRound:
         return instructions
 
     def make_room(self, most: int) -> list[GlobalInstruction]:
-        """Displace work of lower priority for jobs that found no room, within bounds."""
+        """Displace work for jobs that found no room, within bounds: of lower priority, or of
+        tenants above their share."""
         state, table, choice = self.state, self.table, self.choice
         assert table is not None
         assert choice is not None
@@ -83,6 +85,7 @@ class JobRound:
         numbers = {track.id: job for job, track in enumerate(self._tracks)}
         kind = state.sites.columns.kind
         displaced = 0
+        shares: ShareCall | None = None
         for track in list(self.unplaced):
             if not state.policy.of(track.workload.kind).preempt:
                 continue
@@ -90,6 +93,13 @@ class JobRound:
             closed = ~np.isfinite(table.total[job, :, 0]) | ~self._affordable(job)
             wanted = np.where(closed[:, None], np.inf, table.usage[job, kind])
             found = find_victims(state, track, wanted, most - displaced)
+            why = "of lower priority" if found is not None else ""
+            if found is None and is_due(state, track):
+                shares = shares or ShareCall(state)
+                called = shares.find(track, wanted, most - displaced)
+                if called is not None:
+                    shares.took(track, called)
+                    found, why = (called.victims, called.candidates), called.why
             if found is None:
                 continue
             victims, candidates = found
@@ -97,8 +107,8 @@ class JobRound:
                 (candidates.workloads[row], float(candidates.costs[row])) for row in victims.rows
             ]
             displaced += len(names)
-            instructions += displace(state, names, track.id)
-            note = f"displaces {len(names)} of lower priority at a cost of {victims.cost:.4g}"
+            instructions += displace(state, names, track.id, why)
+            note = f"displaces {len(names)} at a cost of {victims.cost:.4g}: {why}"
             grant = self.grant(job, victims.site, reasons, note)
             instructions.append(PlaceWorkload(state.place(track, grant)))
             self.unplaced.remove(track)
@@ -164,7 +174,7 @@ class JobRound:
         if not state.pool_owners:
             return True
         devices = table.usage[job, state.sites.columns.kind[site], DEVICES]
-        return bool(state.pool_rooms(track.workload)[site] >= devices - 1e-6)
+        return state.pools.may_use(track.workload, state.place_of(site), float(devices))
 
     def _tenancy(self, table: CostTable) -> Tenancy | None:
         """Caps on shares and what is left of budgets; None where nothing is limited."""
@@ -259,7 +269,32 @@ class JobRound:
             return "no site that can be reached could run it"
         if not np.isfinite(table.total[job]).any():
             return "the devices that could run it belong to pools it may not use"
-        return NO_ROOM
+        return self._beyond_means(job) or NO_ROOM
+
+    def _beyond_means(self, job: int) -> str:
+        """What a job's tenant or the fleet has too little left of, wherever it went; or nothing."""
+        table, tenancy = self.table, self.tenancy
+        assert table is not None
+        if tenancy is None:
+            return ""
+        tenant = int(tenancy.tenant[job])
+        sites = np.isfinite(table.total[job]).any(axis=1)
+        for what, needed, budget in (
+            ("money", table.spend[job, sites, 0], tenancy.money_budget),
+            ("carbon", table.grams[job, sites, 0], tenancy.carbon_budget),
+        ):
+            whose = "its tenant's" if budget[tenant] <= budget[-1] else "the fleet's"
+            left = max(0.0, float(min(budget[tenant], budget[-1])))
+            if needed.min() > left:
+                unit = " g" if what == "carbon" else ""
+                return (
+                    f"{whose} {what} budget has {left:.4g}{unit} left, "
+                    f"and it would take {needed.min():.4g}{unit}"
+                )
+        shares = tenancy.share[job, self.state.sites.columns.kind[sites]]
+        if shares.min() > tenancy.share_cap[tenant, 0] + 1e-12:
+            return "its tenant has its share of the fleet, and others want the rest"
+        return ""
 
     def _wishes(self, job: int) -> list[Wish]:
         """Sites where it would rather be now than have what it was given, cheapest first."""

@@ -186,11 +186,6 @@ def _sums(running: Running, offers: Offers) -> _Sums:
     return _Sums(stay, there, until_move, redo, double, np.where(closed, -np.inf, stay - move))
 
 
-def expected_savings(running: Running, offers: Offers) -> Floats:
-    """Net saving of moving each workload to each site; minus infinity where it cannot go."""
-    return _sums(running, offers).saving
-
-
 def thresholds(running: Running, policy: FleetPolicy, stay: Floats) -> Floats:
     """[workloads, sites]: the least saving at which each may move; infinite where its class never
     does.

@@ -215,16 +215,6 @@ class PoolBook:
         room = self.rooms(workload.tenant, workload.pool)[self._places[place]]
         return bool(room >= devices - SLACK)
 
-    def unit_devices(self, pool: PoolId) -> float:
-        """Devices that one unit of a pool counts as; a whole device is 1."""
-        return self._tables.unit[self._rows[pool]]
-
-    def units_free(self, pool: PoolId) -> int:
-        """Units of its guarantee that its tenant could take at once, nobody displaced."""
-        row = self._rows[pool]
-        free = np.minimum(self._look().idle[row], self.rooms(self._pools[pool].tenant, pool))
-        return int(_whole(free, self._tables.unit[row]).sum())
-
     # --- leases ----------------------------------------------------------------------------
 
     def shortfalls(self) -> list[Shortfall]:

@@ -73,6 +73,19 @@ class Candidates:
     costs: Floats
     """Of displacing each (`Displacement.total`)."""
 
+    def only(self, rows: Rows) -> "Candidates":
+        """These of them."""
+        return Candidates(
+            workloads=tuple(self.workloads[row] for row in rows),
+            sites=self.sites[rows],
+            priorities=self.priorities[rows],
+            preemptible=self.preemptible[rows],
+            ran_ns=self.ran_ns[rows],
+            minimum_ns=self.minimum_ns[rows],
+            amounts=self.amounts[rows],
+            costs=self.costs[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Victims:

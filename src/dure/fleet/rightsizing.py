@@ -16,7 +16,7 @@ from dure.domain.fleet.profiles import DeviceProfile, fits
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.workloads import Demand, Workload
 from dure.domain.ids import TenantId
-from dure.domain.units import format_bytes
+from dure.domain.units import format_bytes_like
 
 _BINS = 80
 _BIN_SHARE = 0.025
@@ -68,22 +68,20 @@ class Recommendation:
     def warning(self) -> Warn:
         """The recommendation in words."""
         asked, right = self.workload.demand, self.demand
-        what = [
-            f"uses {self.memory_share:.0%} of its {format_bytes(asked.memory_bytes)} of memory"
-            if asked.memory_bytes
-            else "",
-            f"{self.compute_share:.0%} of its {asked.compute_tops:g} TOPS"
-            if asked.compute_tops
-            else "",
-        ]
-        remedy = [
-            f"{format_bytes(right.memory_bytes)} of memory" if asked.memory_bytes else "",
-            f"{right.compute_tops:g} TOPS" if asked.compute_tops else "",
-        ]
+        what, remedy = [], []
+        # What is right as it is needs no advice.
+        if right.memory_bytes != asked.memory_bytes:
+            written = asked.memory_bytes
+            shown = format_bytes_like(written, written)
+            what.append(f"{self.memory_share:.0%} of its {shown} of memory")
+            remedy.append(f"{format_bytes_like(right.memory_bytes, written)} of memory")
+        if right.compute_tops != asked.compute_tops:
+            what.append(f"{self.compute_share:.0%} of its {asked.compute_tops:g} TOPS")
+            remedy.append(f"{right.compute_tops:g} TOPS")
         return Warn(
             about=self.workload.id,
-            what=f"{' and '.join(filter(None, what))} ({self.samples} observations)",
-            remedy=f"ask for {' and '.join(filter(None, remedy))}",
+            what=f"uses {' and '.join(what)} ({self.samples} observations)",
+            remedy=f"ask for {' and '.join(remedy)}",
             kind=WarnKind.RIGHT_SIZE,
         )
 

@@ -22,8 +22,10 @@ from dure.fleet.fit import replicas_for, speed
 from dure.fleet.global_state import GlobalState, Grant
 from dure.fleet.loads import UNSEEN_PEAK
 from dure.fleet.rounds import rooms
+from dure.fleet.share_calls import ShareCall, is_due
 from dure.fleet.sites import DEVICES, Floats
 from dure.fleet.tracks import Phase, PlaceRow, Track
+from dure.fleet.turns import turn_wait_ms
 
 _TERMS = ("rent", "energy", "carbon", "transfer", "locality", "violations")
 
@@ -61,15 +63,17 @@ def place_services(
             continue
         missing = wanted_parts(service, track, state) - len(track.places)
         for _ in range(missing):
-            grant = _best(state, track, service)
+            grant = best_place(state, track, service)
             if grant is None:
                 break
             instructions.append(PlaceWorkload(state.place(track, grant)))
             keep_room(state, track, service)
             missing -= 1
         if missing > 0:
+            settings = state.settings
+            review_ns = settings.review_ns if track.places else settings.unserved_review_ns
             track.why = "no other cluster that may serve it has room for it now"
-            state.waiting.wait(track, state.now_ns + state.settings.review_ns, ())
+            state.waiting.wait(track, state.now_ns + review_ns, ())
             if track.places:
                 track.phase = Phase.PLACED
             else:
@@ -80,8 +84,10 @@ def place_services(
 def make_room_for_services(
     state: GlobalState, tracks: list[Track], most: int
 ) -> list[GlobalInstruction]:
-    """Displace cheaper work of lower priority for services that have no place at all."""
+    """Displace cheaper work for services that have no place at all: of lower priority, or of
+    tenants above their share."""
     instructions: list[GlobalInstruction] = []
+    stops = 0
     for track in tracks:
         service = track.workload.service
         if service is None or not state.policy.of(track.workload.kind).preempt:
@@ -89,13 +95,21 @@ def make_room_for_services(
         costs = service_costs(state, track, service)
         unit = track.needs.usage[state.sites.columns.kind]
         wanted = np.where(np.isfinite(costs.total)[:, None], unit * costs.least[:, None], np.inf)
-        found = find_victims(state, track, wanted, most - len(instructions))
+        found = find_victims(state, track, wanted, most - stops)
+        why = ""
+        if found is None and is_due(state, track):
+            shares = ShareCall(state)
+            called = shares.find(track, wanted, most - stops)
+            if called is not None:
+                shares.took(track, called)
+                found, why = (called.victims, called.candidates), called.why
         if found is None:
             continue
         victims, candidates = found
         names = [(candidates.workloads[row], float(candidates.costs[row])) for row in victims.rows]
-        instructions += displace(state, names, track.id)
-        grant = _grant(state, costs, victims.site, int(costs.least[victims.site]), None)
+        stops += len(names)
+        instructions += displace(state, names, track.id, why)
+        grant = part_grant(state, costs, victims.site, int(costs.least[victims.site]), None)
         instructions.append(PlaceWorkload(state.place(track, grant)))
     return instructions
 
@@ -218,7 +232,7 @@ _SPARE_TO_MERGE = 1.25
 """Room that the other parts must have for that, over what they would need: else it splits again."""
 
 
-def _best(state: GlobalState, track: Track, service: Service) -> Grant | None:
+def best_place(state: GlobalState, track: Track, service: Service) -> Grant | None:
     """The cheapest cluster it is not in yet and that has room; None: there is none."""
     columns = state.sites.columns
     costs = service_costs(state, track, service)
@@ -238,15 +252,28 @@ def _best(state: GlobalState, track: Track, service: Service) -> Grant | None:
     if not np.isfinite(fits[site]):
         return None
     instances = int(min(costs.replicas[site], room[site]))
-    return _grant(state, costs, site, instances, _runner_up(state, total, fits, site))
+    runner_up = _runner_up(state, total, (costs.replicas, room), site)
+    beside = _beside(state, track, service)
+    return part_grant(state, costs, site, instances, runner_up, beside)
 
 
-def _grant(
+def _beside(state: GlobalState, track: Track, service: Service) -> str:
+    """Why a service that has places gets another one, dearer than those."""
+    names = [str(state.sites.names[place.site]) for place in track.places.values()]
+    if not names:
+        return ""
+    if len(names) < service.spread:
+        return f", beside {', '.join(names)}: it is to be in {service.spread} clusters"
+    return f", beside {', '.join(names)}: there is no room there for all of its load"
+
+
+def part_grant(
     state: GlobalState,
     costs: ServiceCosts,
     site: int,
     instances: int,
     runner_up: Alternative | None,
+    beside: str = "",
 ) -> Grant:
     pairs = zip(_TERMS, costs.parts, strict=True)
     explanation = Explanation(
@@ -255,7 +282,7 @@ def _grant(
         sla_risk=float(costs.risk[site]),
         congestion=float(costs.crowding[site]),
         runner_up=runner_up,
-        note=f"over {state.settings.service_horizon_h:g} h, {instances} instances",
+        note=f"over {state.settings.service_horizon_h:g} h, {instances} instances{beside}",
     )
     return Grant(
         site=site,
@@ -268,15 +295,19 @@ def _grant(
     )
 
 
-def _runner_up(state: GlobalState, total: Floats, fits: Floats, site: int) -> Alternative | None:
+def _runner_up(
+    state: GlobalState, total: Floats, wanted: tuple[NDArray[np.int64], Floats], site: int
+) -> Alternative | None:
+    """The cheapest other site; `wanted` are instances it needs and has room for, site by site."""
     others = total.copy()
     others[site] = np.inf
     best = int(others.argmin())
     if not np.isfinite(others[best]):
         return None
-    full = not np.isfinite(fits[best])
-    cheaper = others[best] < total[site]
-    why = "cheaper, but there is no room for it" if full and cheaper else ""
+    why = ""
+    if others[best] < total[site]:
+        needed, room = int(wanted[0][best]), max(0, int(wanted[1][best]))
+        why = f"cheaper, but it has room for {room} of {needed} instances"
     return Alternative(state.sites.names[best], state.now_ns, float(others[best]), why)
 
 
@@ -298,7 +329,8 @@ def service_costs(state: GlobalState, track: Track, service: Service) -> Service
     parts = wanted_parts(service, track, state)
     rate = peak_rate(track, service) / parts
     replicas, alone_ms = _replicas(state, track, service, way, rate)
-    late = np.where(way + alone_ms > service.target_latency_ms, 1.0, 0.0)
+    wait_ms = turn_wait_ms(state, track, service, rate / np.maximum(replicas, 1))
+    late = np.where(way + alone_ms + wait_ms > service.target_latency_ms, 1.0, 0.0)
     run_h = np.full(count, hours)
     devices = track.needs.usage[columns.kind, DEVICES] * replicas
     anyway = terms.kept_on_anyway(state.running.remaining_h(state.now_ns, count), run_h)
@@ -326,12 +358,13 @@ def service_costs(state: GlobalState, track: Track, service: Service) -> Service
     # Without a penalty a service still belongs where its target can be met.
     missed = late * rent.max(initial=0.0)
     sla_weight = state.adaptation.sla_weight(track.workload.kind, policy)
+    brought = bring * ~there * rule.cost_weight
     weighted = (
         rent * rule.cost_weight,
         energy * rule.cost_weight,
         carbon,
-        terms.locality_saving(bring, near) * rule.cost_weight,
-        -terms.locality_saving(bring * there, near) * rule.cost_weight,
+        brought,
+        terms.locality(brought, near),
         np.maximum(risk, missed) * sla_weight,
     )
     crowding = np.zeros(count)

@@ -215,26 +215,6 @@ class SiteBook:
             self.columns.free[row] += usage
             self.columns.grew[row] += 1
 
-    def room_for(self, rows: Integers, footprint: Footprint) -> Floats:
-        """How many instances of a shape fit at each of these sites, as far as summaries tell."""
-        columns = self.columns
-        surplus = columns.surplus[rows, DEVICES]
-        free = columns.free[rows, DEVICES] + surplus + 1e-9
-        if footprint.compute_milli == WHOLE_MILLI:
-            room = np.floor(free / footprint.devices)
-            if footprint.devices == 1:
-                return np.asarray(room)
-            held = np.arange(columns.by_free.shape[1]) // footprint.devices
-            exact = columns.by_free[rows] @ held + surplus // footprint.devices
-            room = np.where(columns.by_free[rows, 0] >= 0, np.minimum(exact, room), room)
-            largest = np.maximum(columns.largest_free[rows], surplus)
-            return np.asarray(np.where(largest >= footprint.devices, room, 0.0))
-        room = np.floor(free / footprint.device_share)
-        counted = self.slices.get(footprint.template)
-        if counted is not None:
-            room = np.where(counted[rows] >= 0, counted[rows], room)
-        return np.asarray(room)
-
     def device_price(self, row: int) -> float:
         """What a device-hour there is worth by itself: its rent, or the energy at full power."""
         columns = self.columns

@@ -2,7 +2,7 @@
 
 Sum for a workload at a site and start:
 
-    rent + energy + carbon + transfer - locality + lateness (jobs) or violations (services)
+    rent + energy + carbon + transfer + locality + lateness (jobs) or violations (services)
     [+ migration] + congestion
 
 All functions take floats or numpy arrays that broadcast (workloads x sites x starts) and return
@@ -115,13 +115,13 @@ def transfer_h(size_bytes: Amount, bytes_per_s: Amount) -> Amount:
     return np.asarray(size_bytes / bytes_per_s / 3600.0)
 
 
-def locality_saving(avoided: Amount, weight: Amount) -> Amount:
-    """Transfer that is not needed because weights or data are there; counted as a saving.
+def locality(brought: Amount, weight: Amount) -> Amount:
+    """What a transfer counts for beyond its price.
 
-    `avoided` is what bringing them from the cheapest other place would cost. A weight above 1 says
-    that they are used so often that keeping work near them saves more than this one transfer.
+    A weight above 1 says that weights or data are used so often that keeping work near them saves
+    more than this one transfer; one below 1, that the transfer matters less than it costs.
     """
-    return np.asarray(avoided * weight)
+    return np.asarray(brought * (weight - 1.0))
 
 
 # --- promises --------------------------------------------------------------------------------

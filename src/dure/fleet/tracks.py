@@ -127,6 +127,10 @@ class Track:
     """Why it waits."""
     explanation: Explanation | None = None
     moved_ns: int | None = None
+    claimed_ns: int | None = None
+    """When room was last sought for it among tenants above their share."""
+    gave_way_ns: int | None = None
+    """When it was last displaced for a tenant below its share."""
     violated: float = 0.0
     """Of a service: smoothed share of time in violation."""
     rate: float = 0.0

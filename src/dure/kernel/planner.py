@@ -103,7 +103,7 @@ class _Draft:
         self._cycle_ns = self._cycle(planner.side_by_side)
         self._least_target_ns = self._least_target()
         self._most_inflight_ns = self._most_inflight()
-        self._company_of = {t: frozenset(company.members) for t, company in companies.items()}
+        self._not_held_for = self._free_of()
         self._divided = {t: c for t, c in companies.items() if c.member_sms is not None}
         self._inflight_ns = {tenant: self._inflight(tenant) for tenant in tracks}
         self._free_inflight_ns = UNBOUNDED if len(tracks) == 1 else _INFLIGHT_FREE_NS
@@ -167,9 +167,8 @@ class _Draft:
         patience = self._appraisal.patience
         for rank, tenant in enumerate(order):
             before = order[:rank]
-            yields = tuple(
-                [o for o in before if o in patience or tenant not in self._company_of[o]]
-            )
+            free = self._not_held_for[tenant]
+            yields = tuple([o for o in before if o not in free]) if free else before
             sms, beside = self._place(tenant, before)
             members.append(
                 SquadMember(
@@ -184,6 +183,17 @@ class _Draft:
                 )
             )
         return tuple(members)
+
+    def _free_of(self) -> dict[TenantId, set[TenantId]]:
+        """For each tenant those it is in the company of, and so is not held for."""
+        free: dict[TenantId, set[TenantId]] = {tenant: set() for tenant in self._tracks}
+        for lead, company in self._companies.items():
+            if lead in self._appraisal.patience:
+                continue
+            for member in company.members:
+                if member in free:
+                    free[member].add(lead)
+        return free
 
     def _place(
         self, tenant: TenantId, before: tuple[TenantId, ...]

@@ -102,11 +102,31 @@ def _above_zero(value: int) -> int:
     return value
 
 
+def _more_than_nothing(value: int) -> int:
+    if value <= 0:
+        raise Misfit("must be more than nothing", "write a size above 0, as '1GB'")
+    return value
+
+
+def printable(text: str) -> str:
+    """The same text with a question mark for each character that could steer a terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise Misfit(f"'{text}' has characters that cannot be shown", "write one line of text")
+    return text
+
+
 Duration = Annotated[int, BeforeValidator(_quantity(parse_duration_ns, "duration", "20ms"))]
 """Nanoseconds, written as `20ms`."""
 LongerThanZero = Annotated[Duration, AfterValidator(_above_zero)]
 Size = Annotated[int, BeforeValidator(_quantity(parse_bytes, "size", "10GiB"))]
 """Bytes, written as `10GiB`."""
+MoreThanZero = Annotated[Size, AfterValidator(_more_than_nothing)]
+Line = Annotated[str, AfterValidator(_one_line)]
+"""Text that is shown as it is: no line breaks, nothing that steers a terminal."""
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -139,7 +159,8 @@ class Source:
 
     def wrong(self, where: FieldPath, what: str, remedy: str) -> InputError:
         """A complaint about one field."""
-        return InputError(what, remedy, file=self._place(where), field=self._spoken(where))
+        place, field = self._place(where), printable(self._spoken(where))
+        return InputError(printable(what), printable(remedy), file=place, field=field)
 
     def located(self, error: InputError, where: FieldPath) -> InputError:
         """Somebody else's complaint, with this place."""
@@ -193,9 +214,13 @@ _BOUNDS = {
 }
 
 
+_KEY = "[key]"
+"""What pydantic adds to a place where a mapping's key, not its value, is wrong."""
+
+
 def _complaint(error: ErrorDetails) -> tuple[FieldPath, str, str]:
     """Where, what and remedy of one validation error."""
-    where = tuple(error["loc"])
+    where = tuple(step for step in error["loc"] if step != _KEY)
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, Misfit):
         return (*where, cause.key) if cause.key else where, cause.what, cause.remedy

@@ -11,7 +11,6 @@ from dure.domain.fleet.profiles import (
     DataType,
     PowerCurve,
     can_coexist,
-    coexistence_table,
     fits,
     full_mixes,
     units_needed,
@@ -113,19 +112,6 @@ def test_a_slice_uses_up_its_largest_share_of_anything() -> None:
     assert H100.share_milli(H100.slice("1g.20gb")) == 250
     assert H100.share_milli(H100.slice("4g.40gb")) == 571
     assert H100.share_milli(H100.whole) == 1000
-
-
-def test_the_coexistence_table_is_symmetric_and_matches_the_hardware() -> None:
-    table = coexistence_table(H100)
-    for first, row in table.items():
-        for second, both in row.items():
-            assert both == table[second][first]
-    assert table["4g.40gb"]["3g.40gb"]
-    assert not table["4g.40gb"]["4g.40gb"]
-    assert table["3g.40gb"]["3g.40gb"]
-    assert not table["7g.80gb"]["1g.10gb"]
-    assert not table["whole"]["mps.5pc"]
-    assert not table["mps.10pc"]["ts.8"]
 
 
 @pytest.mark.parametrize("name", ["h100", "a100-40gb", "rngd", "ascend-910b", "trainium"])

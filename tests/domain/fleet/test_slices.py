@@ -12,7 +12,6 @@ from dure.domain.fleet.slices import (
     ShareMode,
     SliceTemplate,
     coexist,
-    compatible,
     expected_wait_s,
     masks,
     mps_share,
@@ -59,9 +58,6 @@ def test_no_mask_leaves_the_device_and_each_has_the_slots_of_its_template(
 
 
 def test_no_two_modes_share_a_device() -> None:
-    for first in ShareMode:
-        for second in ShareMode:
-            assert compatible(first, second) == (first == second)
     assert not coexist(h100("1g.10gb", "mps.5pc"), H100.memory_bytes)
 
 

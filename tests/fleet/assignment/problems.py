@@ -55,15 +55,14 @@ def overuse(problem: Problem, choice: Integers) -> float:
 
 def barred(problem: Problem, choice: Integers) -> list[int]:
     """Jobs at options that are not theirs to have."""
-    found = []
-    for job, option in enumerate(choice):
-        if option < 0:
-            continue
-        site, slot = divmod(int(option), problem.slots)
-        asked = problem.demand.usage[job, problem.sites.profile[site], 0]
-        largest = problem.sites.largest
-        if not np.isfinite(problem.cost[job, site, slot]) or (
-            largest is not None and asked > largest[site]
-        ):
-            found.append(job)
-    return found
+    options = enumerate(choice.tolist())
+    return [job for job, option in options if option >= 0 and barred_to(problem, job, option)]
+
+
+def barred_to(problem: Problem, job: int, option: int) -> bool:
+    """Whether an option is not a job's to have."""
+    site, slot = divmod(option, problem.slots)
+    asked = problem.demand.usage[job, problem.sites.profile[site], 0]
+    largest = problem.sites.largest
+    too_large = largest is not None and bool(asked > largest[site])
+    return too_large or not np.isfinite(problem.cost[job, site, slot])

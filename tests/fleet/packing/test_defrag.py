@@ -6,7 +6,6 @@ from dure.fleet.packing.defrag import (
     Held,
     MoveLimits,
     MovePlan,
-    plan_compaction,
     plan_emptying,
     plan_room,
 )
@@ -95,19 +94,6 @@ def test_a_node_is_emptied_onto_nodes_in_use_only() -> None:
     assert [move.target.node for move in plan.moves] == [1]
     packer.give_back(held[1][0].placement)
     assert plan_emptying(packer, held[0], most_moves=2) is None
-
-
-def test_compaction_moves_only_what_pays() -> None:
-    packer = Packer([_node(1), _node(1)], 1)
-    part, whole = packer.number(_part(500)), packer.number(_part(1000))
-    packer.expect({part: 1.0, whole: 3.0})
-    held = _hold(packer, Placement(part, 0, (0,), (0,)), Placement(part, 1, (1,), (0,)))
-    movable = [*held[0], *held[1]]
-    plan = plan_compaction(packer, movable, most_moves=5, least_gain=0.1)
-    assert plan is not None
-    assert len(plan.moves) == 1
-    assert plan.gain >= 0.1
-    assert plan_compaction(packer, movable, most_moves=5, least_gain=100.0) is None
 
 
 @settings(max_examples=60, deadline=None)

@@ -135,7 +135,7 @@ def test_what_if_leaves_no_trace_and_judges_as_a_fresh_packer_would(
                 packer.take(place)
     for number in numbers:
         assert packer.choose(number) == fresh.choose(number)
-    assert packer.usefulness() == pytest.approx(fresh.usefulness())
+    assert packer.fragmentation() == pytest.approx(fresh.fragmentation())
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,7 +4,8 @@
  *   launch:US  ex:US  coop:US  graph:N  capture  sync  ctxsync  event  poll  callback
  *   stream  sleep:MS  say:TEXT
  *   alloc:MIB  create:MIB  free  info  copyin:BYTES  copyout  fork  exec ...  threads:N:US:COUNT
- *   burn:COUNT:US  deep:COUNT:US  fds  leftovers  report:NS  progress:DONE
+ *   burn:COUNT:US  train:COUNT:US  cold:COUNT:US  deep:COUNT:US  fds  leftovers  report:NS
+ *   progress:DONE
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -159,6 +160,46 @@ static void burn(unsigned count, unsigned us)
     printf("burn %.1f ns\n", best * 1e9);
 }
 
+static void train(unsigned long count, unsigned us)
+{
+    launch_fn *go = (launch_fn *)find("cuLaunchKernel", "cuLaunchKernel");
+    for (unsigned long index = 0; index < count; index++)
+        go(kernel_name, us, 1, 1, 256, 1, 1, 0, stream_now, NULL, NULL);
+}
+
+#define COLD_BYTES (64u << 20)
+#define COLD_LINES 16384u
+
+static int by_size(const void *left, const void *right)
+{
+    double first = *(const double *)left, second = *(const double *)right;
+    return first < second ? -1 : first > second;
+}
+
+/* A launch in a program that used the caches for something else since the last one. */
+static void cold(unsigned count, unsigned us)
+{
+    launch_fn *go = (launch_fn *)find("cuLaunchKernel", "cuLaunchKernel");
+    volatile char *other = calloc(1, COLD_BYTES);
+    double *took = calloc(count, sizeof *took), sum = 0;
+    uint32_t place = 1;
+    for (unsigned index = 0; index < count; index++) {
+        for (unsigned line = 0; line < COLD_LINES; line++) {
+            place = place * 1664525u + 1013904223u;
+            other[(size_t)(place >> 6) * 64 % COLD_BYTES]++;
+        }
+        double began = seconds();
+        go(kernel_name, us, 1, 1, 256, 1, 1, 0, stream_now, NULL, NULL);
+        took[index] = seconds() - began;
+        sum += took[index];
+    }
+    CALL("cuStreamSynchronize", "cuStreamSynchronize", (void *), stream_now);
+    qsort(took, count, sizeof *took, by_size);
+    printf("cold median %.0f mean %.0f ns\n", took[count / 2] * 1e9, sum / count * 1e9);
+    free((void *)other);
+    free(took);
+}
+
 /* How deep the queue gets: from a launch that returns to the end of its work, in microseconds. */
 static void deep(unsigned count, unsigned us)
 {
@@ -307,6 +348,10 @@ static void step(const char *what, const char *value)
         threads((int)number, (unsigned)atoi(more + 1), (unsigned)atoi(strchr(more + 1, ':') + 1));
     else if (strcmp(what, "burn") == 0 && more != NULL)
         burn((unsigned)number, (unsigned)atoi(more + 1));
+    else if (strcmp(what, "train") == 0 && more != NULL)
+        train(number, (unsigned)atoi(more + 1));
+    else if (strcmp(what, "cold") == 0 && more != NULL)
+        cold((unsigned)number, (unsigned)atoi(more + 1));
     else if (strcmp(what, "deep") == 0 && more != NULL)
         deep((unsigned)number, (unsigned)atoi(more + 1));
     else if (strcmp(what, "create") == 0) {

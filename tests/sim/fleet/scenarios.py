@@ -14,6 +14,7 @@ from dure.sim.fleet.results import (
     MoneyTerms,
     ServiceFigures,
     TenantFigures,
+    WaitSample,
 )
 from dure.sim.fleet.scenario import Overrides, Scenario, read_scenario
 
@@ -122,7 +123,7 @@ def result(mode: str, *, rent: float = 100.0, hours: int = 6) -> FleetResult:
         ),
         tenants=(
             TenantFigures("lab", MoneyTerms(rent=rent, energy=3.0), 20.0, 40.0, 2, 0.5),
-            TenantFigures("webco", MoneyTerms(late_jobs=1.5), 5.0, 2.0),
+            TenantFigures("webco", MoneyTerms(late_jobs=1.5), 5.0, 2.0, None, None),
         ),
         clusters=(
             ClusterFigures("east", "us-east-1", "cloud", 16, 40.0, 60.0, 0.4, rent, 25.0, 2),
@@ -142,7 +143,14 @@ def result(mode: str, *, rent: float = 100.0, hours: int = 6) -> FleetResult:
                 runner_up="west/h100",
                 runner_up_total=40.25,
                 note="deadline in 6 h",
+                runner_up_start_ns=1_800_000_000_000 + 3 * 3600 * 10**9,
+                runner_up_why="cheaper hours come then",
             ),
+        )
+        if mode == "dure"
+        else (),
+        waits=(
+            WaitSample("late", "training", "lab", 0, 7200 * 10**9, "no money is left", at_end=True),
         )
         if mode == "dure"
         else (),

@@ -1,5 +1,7 @@
 """What a simulated run costs, compared with sums made by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -182,3 +184,19 @@ class _Owed:
 
     def __init__(self) -> None:
         self.rent = self.energy = self.g_co2 = self.device_h = 0.0
+
+
+def test_a_period_closes_with_its_bill_and_work_that_runs_on_is_in_both() -> None:
+    made = setting([cluster("c")], [job("j", runs_s=3 * 3600.0)], hours=6.0)
+    made = replace(made, policy=replace(made.policy, period_ns=2 * HOUR_NS))
+    result = run(made, "first-fit")
+    whole = run(setting([cluster("c")], [job("j", runs_s=3 * 3600.0)], hours=6.0), "first-fit")
+    assert [(each.end_ns - each.start_ns) // HOUR_NS for each in result.periods] == [2, 2, 2]
+    rents = [sum(line.rent for line in each.lines) for each in result.periods]
+    assert rents[0] == pytest.approx(4 * 2.0 * 2.0)
+    assert rents[1] > 0.0
+    assert rents[2] == 0.0
+    assert sum(rents) == pytest.approx(whole.money.rent)
+    assert [each.money.total for each in result.tenants] == pytest.approx(
+        [each.money.total for each in whole.tenants]
+    )

@@ -62,7 +62,11 @@ def test_it_has_tables_bills_charts_and_reasons(html: str) -> None:
         "Money spent so far, USD",
         "Devices in use",
         "train → east/a100",
-        "west/h100 at 40.2",
+        "west/h100, 3 h later, for 40.2 USD, 9.00 more: cheaper hours come then",
+        "<th>term</th><th>USD</th>",
+        "Work without a place",
+        "no money is left",
+        '<td class="words">us-east-1</td>',
         "budget of lab is 90 % used",
     ):
         assert part in html

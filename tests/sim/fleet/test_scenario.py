@@ -8,6 +8,7 @@ from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.units import NS_PER_S
 from dure.sim.fleet.faults import CentreFault, ClusterFault, NodeFault
+from dure.sim.fleet.run import run
 from dure.sim.fleet.scenario import read_scenario
 from tests.sim.fleet.scenarios import (
     Fields,
@@ -44,6 +45,19 @@ def fault(**changes: object) -> Fields:
 def pool(**changes: object) -> Fields:
     pools = [{"name": "gold", "profile": "a100", "guaranteed": 4} | changes]
     return scenario(tenants=[tenant(pools=pools)])
+
+
+def pairs(*each: Fields) -> Fields:
+    return scenario(
+        clusters=[cluster(), cluster(name="west")], network={"egress": {"pairs": list(each)}}
+    )
+
+
+def reaching(**changes: object) -> Fields:
+    made = service()
+    inside = made["service"]
+    assert isinstance(inside, dict)
+    return made | {"service": inside | changes}
 
 
 BAD: dict[str, tuple[Fields, str, str]] = {
@@ -252,6 +266,94 @@ BAD: dict[str, tuple[Fields, str, str]] = {
         "switches[0].policy.congestion.pinned.west",
         "no cluster 'west'",
     ),
+    "start long ago": (scenario(start="0001-01-01"), "start", "a year from 1970 to 2099"),
+    "start far ahead": (scenario(start="9999-12-31"), "start", "a year from 1970 to 2099"),
+    "run of centuries": (scenario(duration="36500d", round="1d"), "duration", "ten years"),
+    "rounds without end": (scenario(round="1ns"), "round", "more than a run can do in a day"),
+    "round longer than the run": (scenario(round="13h"), "round", "longer than the run"),
+    "too many devices": (
+        scenario(clusters=[cluster(groups=[{"profile": "a100", "nodes": 10_000_000}])]),
+        "clusters[east].groups[0].nodes",
+        "stay within 1,000,000 devices",
+    ),
+    "too many jobs": (
+        scenario(sources=[{"name": "jobs", "generated": 1e12}]),
+        "sources[jobs].generated",
+        "stay below 2,000,000",
+    ),
+    "jobs too long": (
+        scenario(
+            sources=[{"name": "jobs", "generated": 50, "jobs": {"time_factor": 1_000_000}}],
+        ),
+        "sources[jobs].jobs.time_factor",
+        "stay within 366 days",
+    ),
+    "load curves without end": (
+        scenario(duration="3000d", round="1h", workloads=[service(count=1000)]),
+        "workloads[chat].count",
+        "have fewer services",
+    ),
+    "a numbered name of a source": (
+        scenario(workloads=[training(name="jobs-3")], sources=[{"name": "jobs", "generated": 50}]),
+        "workloads[jobs-3].name",
+        "'jobs-3' is also the name of",
+    ),
+    "a numbered name of a workload": (
+        scenario(workloads=[training(count=2), training(name="train-0")]),
+        "workloads[train].name",
+        "'train-0' is also the name of",
+    ),
+    "egress to itself": (
+        pairs({"from": "east", "to": "east", "per_gb": 1}),
+        "network.egress.pairs[0].to",
+        "from 'east' to itself",
+    ),
+    "egress twice": (
+        pairs(*[{"from": "east", "to": "west", "per_gb": 1}] * 2),
+        "network.egress.pairs[1]",
+        "is given twice",
+    ),
+    "no bandwidth": (scenario(network={"bandwidth": "0GB"}), "network.bandwidth", "above 0"),
+    "users nowhere": (
+        scenario(workloads=[reaching(users={"atlantis": 1})]),
+        "workloads[chat].service.users.atlantis",
+        "network.latency.users",
+    ),
+    "users misspelt": (
+        scenario(
+            workloads=[reaching(users={"kroea": 1})],
+            network={"latency": {"users": {"korea": {"east": 5}}}},
+        ),
+        "workloads[chat].service.users.kroea",
+        "did you mean 'korea'?",
+    ),
+    "spread over too few": (
+        scenario(workloads=[reaching(spread=2)]),
+        "workloads[chat].service.spread",
+        "write at most 1",
+    ),
+    "currency in words": (scenario(currency="dollars"), "currency", "three capitals"),
+    "another rate of its own": (
+        scenario(rates={"USD": 2.0}),
+        "rates.USD",
+        "the fleet's own currency",
+    ),
+    "a rate in words": (scenario(rates={"euro": 1.1}), "rates.euro", "three capitals"),
+    "a huge price": (
+        scenario(clusters=[cluster(tariff={"device_hour": {"a100": 1e300}})]),
+        "tariff.device_hour.a100",
+        "at most 1e+12",
+    ),
+    "a title that steers the terminal": (
+        scenario(title="a\x1b[31mb"),
+        "title",
+        "'a?[31mb' has characters that cannot be shown",
+    ),
+    "a region that steers the terminal": (
+        scenario(clusters=[cluster(region="a\x1b[2J")]),
+        "clusters[east].region",
+        "cannot be shown",
+    ),
     "fault of nothing": (fault(), "faults[0]", "does not say what breaks"),
     "fault of both": (fault(cluster="east", centre=True), "faults[0]", "says cluster and centre"),
     "fault nowhere": (fault(cluster="west"), "faults[0].cluster", "no cluster 'west'"),
@@ -443,6 +545,20 @@ def test_jobs_of_a_source_that_never_fit_are_noted_at_once(tmp_path: Path) -> No
     assert "east/a100 joins at most 4 devices; it asks for 8" in note
 
 
+def test_a_job_that_never_fits_is_told_of_once(tmp_path: Path) -> None:
+    small = cluster(groups=[{"profile": "a100", "nodes": 1, "devices": 4}])
+    jobs = {"name": "jobs", "generated": 400, "jobs": {"longest": "1h"}}
+    made = read(
+        tmp_path,
+        scenario(duration="1d", round="1h", clusters=[small], sources=[jobs], workloads=[]),
+    )
+    assert len(made.notes) == 1
+    assert made.setting.never_fitting
+    found = run(made.setting, "first-fit")
+    assert found.jobs.refused == len(made.setting.never_fitting)
+    assert not any("can never run" in warning for warning in found.warnings)
+
+
 def test_submissions_can_end_before_the_run_does(tmp_path: Path) -> None:
     fields = scenario(
         duration="3d", workloads=[], sources=[{"name": "jobs", "for": "1d", "generated": 300}]
@@ -552,6 +668,13 @@ def test_data_is_read_where_the_scenario_says(tmp_path: Path, data: Path) -> Non
             "carbon-electricitymaps/ci_direct_gco2_per_kwh_2023_hourly.csv",
             "datetime_utc,KP\n2023-10-01 00:00:00,1\n",
             ("there is no zone 'KR'",),
+        ),
+        (
+            "carbon-electricitymaps/ci_direct_gco2_per_kwh_2023_hourly.csv",
+            DATA["carbon-electricitymaps/ci_direct_gco2_per_kwh_2023_hourly.csv"].replace(
+                ":00,", ":00,-", 1
+            ),
+            ("line 2", "column 'KR'", "is no number of at least 0"),
         ),
         (
             "electricity-prices/price_usd_per_mwh_2023_hourly.csv",

@@ -106,3 +106,17 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path, content: bytes, part
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.csv: there is no such file; check --data"):
         read_hourly(tmp_path / "nowhere.csv")
+
+
+def test_a_zone_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = table(tmp_path, *hours(2))
+    path.write_text(path.read_text(encoding="utf-8").replace("DE-LU", "KR"), encoding="utf-8")
+    with pytest.raises(InputError, match="has two columns 'KR'; rename or remove one"):
+        read_hourly(path).series("KR", Span(START_NS, HOUR_NS))
+
+
+def test_values_below_the_least_are_refused_with_line_and_column(tmp_path: Path) -> None:
+    made = read_hourly(table(tmp_path, *hours(2)))
+    assert made.series("KR", Span(START_NS, HOUR_NS), least=0.0).values.min() >= 0.0
+    with pytest.raises(InputError, match=r"line 2: column 'KR': '.*' is no number of at"):
+        made.series("KR", Span(START_NS, HOUR_NS), least=1e9)

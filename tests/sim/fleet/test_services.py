@@ -206,7 +206,7 @@ def test_rows_are_used_again_without_mixing_services_up() -> None:
     account = bench.books.open(workload, 0, True, START_NS)
     run = Run(order(workload, "a", 2, 1), 0, device_profile("a100"), account, START_NS)
     row = bench.services.add(run, ClusterId("a"), 250.0)
-    assert bench.services.live_rows().tolist() == [row]
+    assert np.flatnonzero(bench.services.rows.live).tolist() == [row]
     assert bench.services.rows.queue[row] == 0.0
 
 

@@ -69,6 +69,9 @@ class Order:
     start_ns: int = 0
     """Not before this moment."""
     explanation: Explanation = field(default_factory=lambda: Explanation(()))
+    makes_room: bool = False
+    """Of a service that has no replica anywhere: replicas that others can spare give way to its
+    first."""
 
 
 @dataclass(frozen=True, slots=True)

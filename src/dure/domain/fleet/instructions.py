@@ -40,7 +40,7 @@ class MoveWorkload:
 
 @dataclass(frozen=True, slots=True)
 class PreemptWorkload:
-    """Stop it for something of higher priority; it waits for another place."""
+    """Stop it for something that comes first; it waits for another place."""
 
     workload: WorkloadId
     cluster: ClusterId
@@ -48,6 +48,8 @@ class PreemptWorkload:
     wanted_by: WorkloadId
     cost: float
     """What displacing it costs: work lost, lateness, transfers."""
+    why: str = ""
+    """By what right, where that is not its priority."""
 
 
 @dataclass(frozen=True, slots=True)

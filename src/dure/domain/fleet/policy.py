@@ -84,6 +84,9 @@ class FleetPolicy:
     """Migrations in flight and per round."""
     most_preemptions: int = 50
     """Displaced workloads per round."""
+    reclaim_after_ns: int | None = 10 * MINUTE_NS
+    """How long a job that fits nowhere waits before its tenant, if below its share, may take back
+    what tenants above theirs have borrowed; sooner where its deadline asks for it. None: never."""
     dry_run: bool = False
     """Say which migrations would be made, make none."""
 

@@ -281,16 +281,6 @@ def can_coexist(profile: DeviceProfile, templates: Collection[SliceTemplate]) ->
     return coexist(tuple(templates), profile.memory_bytes)
 
 
-def coexistence_table(profile: DeviceProfile) -> dict[str, dict[str, bool]]:
-    """For each pair of slices, also of the same one twice, whether one device can hold both."""
-    return {
-        first.name: {
-            second.name: can_coexist(profile, (first, second)) for second in profile.slices
-        }
-        for first in profile.slices
-    }
-
-
 def full_mixes(profile: DeviceProfile, mode: ShareMode) -> tuple[tuple[str, ...], ...]:
     """Every set of slices of a placed mode that fits one device and leaves room for no other.
 

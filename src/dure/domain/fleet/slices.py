@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+
 from dure.domain.errors import InputError
+from dure.domain.fleet.series import Floats
 
 WHOLE_MILLI = 1000
 """Shares of a device are counted in thousandths, as Kubernetes counts processors."""
 
 MPS_MOST_CLIENTS = 48
 """Clients of one MPS server on one GPU (CUDA Multi-Process Service documentation)."""
-
-MPS_MOST_CLIENTS_CUDA_13_1 = 60
-"""The same from CUDA 13.1 on."""
 
 MIG_SLOTS = 8
 """Memory slices of an A100, H100 or H200: what the placement of a MIG instance is counted in."""
@@ -109,11 +109,6 @@ class SliceTemplate:
         return self.mode not in _UNENFORCED_MEMORY
 
 
-def compatible(first: ShareMode, second: ShareMode) -> bool:
-    """Whether slices of two modes may be on one device at once: only if the modes are the same."""
-    return first is second
-
-
 def masks(template: SliceTemplate) -> tuple[int, ...]:
     """Every placement as a bitmask of slots (bit 0 is slot 0), lowest start first."""
     if not template.placed:
@@ -159,7 +154,7 @@ def coexist(templates: Sequence[SliceTemplate], device_memory_bytes: int) -> boo
     return within and place_all(templates) is not None
 
 
-def expected_wait_s(service_s: float, load: float) -> float:
+def expected_wait_s(service_s: float | Floats, load: float | Floats) -> Floats:
     """How long a request of a queue unit waits on average before or between its turns.
 
     wait = service × load / (1 - load), with `service_s` the time the request would take alone on
@@ -168,12 +163,20 @@ def expected_wait_s(service_s: float, load: float) -> float:
     equal processor sharing, so it holds whether units run to completion or take turns. A device
     that is always busy never catches up: infinite.
     """
-    if service_s < 0 or load < 0:
-        raise InputError(f"service {service_s:g} s at load {load:g} is not possible", "use >= 0")
-    return service_s * load / (1.0 - load) if load < 1.0 else float("inf")
+    service, busy = np.asarray(service_s, dtype=np.float64), np.asarray(load, dtype=np.float64)
+    if np.any(service < 0) or np.any(busy < 0):
+        raise InputError(f"service {service_s} s at load {load} is not possible", "use >= 0")
+    idle = np.maximum(1.0 - busy, _NEVER_IDLE)
+    return np.asarray(np.where(busy < 1.0, service * busy / idle, np.inf))
 
 
-def worst_wait_s(service_s: float, own_load: float, compute_milli: int) -> float:
+_NEVER_IDLE = 1e-300
+"""Instead of nothing, in a quotient that is not used."""
+
+
+def worst_wait_s(
+    service_s: float | Floats, own_load: float | Floats, compute_milli: int | Floats
+) -> Floats:
     """The mean wait of a queue unit while every other unit of the device is always busy.
 
     Weights then leave the unit a device of its own that is `compute_milli` thousandths as fast:
@@ -182,7 +185,7 @@ def worst_wait_s(service_s: float, own_load: float, compute_milli: int) -> float
     """
     share = compute_milli / WHOLE_MILLI
     alone_s = service_s / share
-    return alone_s - service_s + expected_wait_s(alone_s, own_load / share)
+    return np.asarray(alone_s - service_s + expected_wait_s(alone_s, own_load / share))
 
 
 def whole_device(memory_bytes: int, resource_name: str) -> SliceTemplate:

@@ -174,10 +174,6 @@ class Solution:
     """What the assignment costs, skipped jobs included."""
     dual: float
     """What any assignment costs at least."""
-    priced_cost: Floats
-    """[J]: cost of the chosen option (or of skipping) at these prices."""
-    reduced_cost: Floats
-    """[J]: how much dearer that is than the job's cheapest option at these prices."""
     runner_up: Integers
     """[J]: the best option (or `UNPLACED`) not chosen, at these prices."""
     runner_up_cost: Floats

@@ -399,7 +399,6 @@ class _Search:
 
     def solution(self, *, unchanged: bool = False) -> Solution:
         choice = self.plan.choice.copy()
-        now = plan_loops.priced_choice(self.work, self.view, choice)
         runner_up, runner_up_priced, runner_up_cost = plan_loops.runners_up(
             self.work, self.table, choice
         )
@@ -409,8 +408,6 @@ class _Search:
             prices=as_prices(self.problem, self.best),
             primal=self.primal,
             dual=self.dual,
-            priced_cost=now,
-            reduced_cost=now - np.minimum(self.table.priced[:, 0], self.work.skip),
             runner_up=runner_up,
             runner_up_cost=runner_up_cost,
             runner_up_priced=runner_up_priced,

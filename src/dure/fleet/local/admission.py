@@ -4,6 +4,7 @@ Small orders may pass one that is blocked, but not without bound: after so many 
 time, the nodes that will be free soonest are kept for the first blocked order of each group.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -18,6 +19,11 @@ from dure.fleet.local.queue import Line
 from dure.fleet.local.settings import QueueRules
 
 Flags = NDArray[np.bool_]
+
+_PAIR = 2
+"""Replicas that a service keeps when another has none, whatever its load."""
+_MOST_SPARE = 16
+"""Replicas tried when room is made for the first one of a service."""
 
 
 @dataclass(slots=True)
@@ -80,11 +86,14 @@ class Admission:
         while task.missing:
             lease = self.floor.leases.home(task, step)
             key = (task.shape, self.floor.leases.owner(task), lease is None)
-            if failed.get(key, step + 1) <= step and not self._holds(task):
+            short = lease is None and self._short(task)
+            if failed.get(key, step + 1) <= step and not self._holds(task) and not short:
                 return False
             spots = self._spots(task, step, lease)
             if spots is None and lease is not None and not lease.dedicated:
                 spots = self._reclaim(task, step, lease, now_ns)
+            if spots is None and short:
+                spots = self._from_spare(task, now_ns)
             if spots is None:
                 failed[key] = min(step, failed.get(key, step))
                 return False
@@ -157,23 +166,68 @@ class Admission:
                 missing -= room[node]
         return chosen if missing <= 0 else []
 
+    # Replicas that can be spared
+
+    def _short(self, task: Task) -> bool:
+        """Whether a service for which others give way has less than its load needs."""
+        if not (task.order.makes_room and task.serving):
+            return False
+        return len(task.instances) < max(1, self.floor.scaler.needed(task))
+
+    def _from_spare(self, task: Task, now_ns: int) -> list[Spot] | None:
+        """Stop replicas that services of no higher priority can spare until one of it fits."""
+        spare = itertools.islice(self._spare(task), _MOST_SPARE)
+        victims = self._victims(task, 1, ([each] for each in spare))
+        if victims is None:
+            return None
+        self.evict(victims, f"'{task.order.workload.id}' has too few replicas", now_ns)
+        return self._spots(task, 1, None)
+
+    def _spare(self, task: Task) -> Iterator[Instance]:
+        """Replicas beyond what their load needs, who has the most of them first; for the first
+        replica of a service then any third one."""
+        floor, scaler = self.floor, self.floor.scaler
+        others: list[tuple[int, int, int, Task]] = []
+        for other in floor.tasks.values():
+            service = other.order.workload.service
+            if service is None or other is task or other.group != task.group:
+                continue
+            if other.priority > task.priority or floor.leases.owner(other) != OPEN:
+                continue
+            have, least = len(other.instances), max(1, service.warm_minimum)
+            idle = have - max(least, scaler.needed(other, scaler.rules.headroom))
+            third = have - max(least, _PAIR) if not task.instances else 0
+            if max(idle, third) > 0:
+                others.append((idle, third, have, other))
+        others.sort(key=lambda each: (each[3].priority, -each[0], -each[2], each[3].id))
+        for past_load in (True, False):
+            for idle, third, _, other in others:
+                count = max(idle, 0) if past_load else max(third - max(idle, 0), 0)
+                known = [each for each in other.instances.values() if each.pool is None]
+                known.sort(key=lambda each: (each.warm, -each.id.index))
+                skip = 0 if past_load else max(idle, 0)
+                yield from known[skip : skip + count]
+
     # Guests
 
     def _reclaim(self, task: Task, count: int, lease: Lease, now_ns: int) -> list[Spot] | None:
         """Stop guests, the cheapest first, until a task has room in its own pool's units."""
-        victims = self._victims(task, count, now_ns)
+        victims = self._victims(task, count, self.guests((task.group,), now_ns))
         if victims is None:
             return None
         self.evict(victims, f"pool '{lease.allotment.pool}' takes its units back", now_ns)
         return self._spots(task, count, lease)
 
-    def _victims(self, task: Task, count: int, now_ns: int) -> list[list[Instance]] | None:
+    def _victims(
+        self, task: Task, count: int, units: Iterable[list[Instance]]
+    ) -> list[list[Instance]] | None:
+        """Of units that stop together, in this order, those after which a task has room."""
         yard = self.floor.yard
         allowed = yard.allowed(task.group, self.floor.leases.owner(task), held=self._holds(task))
         chosen: list[list[Instance]] = []
         fits = False
         with yard.what_if(task.group):
-            for unit in self.guests((task.group,), now_ns):
+            for unit in units:
                 if unit[0].task is task:
                     continue
                 given = {each.id for other in chosen for each in other}

@@ -22,7 +22,7 @@ from dure.fleet.local import scaling
 from dure.fleet.local.instances import Task
 from dure.fleet.local.scaling import Floats, Ints, Margin, Pace
 from dure.fleet.local.settings import ScalingRules
-from dure.fleet.queueing import least_replicas_each
+from dure.fleet.queueing import least_replicas, least_replicas_each
 
 
 def latency_budget_ms(task: Task, round_trip_ms: Mapping[str, float]) -> float:
@@ -129,6 +129,22 @@ class Autoscaler:
         """So many more of its replicas are on their way (or fewer)."""
         if task.row >= 0:
             self.counts[task.row, scaling.WARMING] += change
+
+    def needed(self, task: Task, headroom: float = 1.0) -> int:
+        """Replicas that the load of a service alone needs, as last observed (else as expected)."""
+        service = task.order.workload.service
+        if service is None or task.row < 0:
+            return len(task.instances)
+        figures = self.figures[task.row]
+        rate = service.requests_per_s
+        if self.counts[task.row, scaling.LAST_NS] >= 0:
+            rate = math.exp(figures[scaling.LAST])
+        return least_replicas(
+            rate * headroom,
+            figures[scaling.RATE],
+            figures[scaling.MOST_WAIT_S],
+            service.most_replicas,
+        )
 
     def observe(self, event: LoadsObserved, tasks: Mapping[WorkloadId, Task]) -> list[Task]:
         """Take in loads; returns the services that should change, with `wanted` set."""

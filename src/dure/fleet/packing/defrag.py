@@ -1,4 +1,4 @@
-"""Plans of a few moves, tried on paper: room for a shape, an empty node, or less fragmentation.
+"""Plans of a few moves, tried on paper: room for a shape, or an empty node.
 
 A plan is returned only if every instance that would move has a home in it. Nothing is changed: the
 caller makes the moves in the order of the plan when it likes what they cost.
@@ -42,8 +42,6 @@ class MovePlan:
     """Of all moves together."""
     opened: Placement | None = None
     """The place that the moves open for the shape that was asked for."""
-    gain: float = 0.0
-    """Usefulness won, in devices, see `Packer.usefulness`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,51 +95,13 @@ def plan_emptying(
     if allowed is not None:
         usable &= allowed
     usable[[each.placement.node for each in held]] = False
-    before = packer.usefulness()
     with packer.what_if():
         for each in held:
             packer.give_back(each.placement)
         moves = _homes(packer, held, usable)
         if moves is None:
             return None
-        return MovePlan(moves, _sum(held), gain=packer.usefulness() - before)
-
-
-def plan_compaction(
-    packer: Packer,
-    held: Iterable[Held],
-    *,
-    most_moves: int,
-    least_gain: float,
-    allowed: Flags | None = None,
-) -> MovePlan | None:
-    """Moves that each raise usefulness by `least_gain` devices or more per unit of disturbance.
-
-    The least affected instances are tried first; what does not pay is put back at once.
-    """
-    moves: list[Move] = []
-    disturbance = 0.0
-    start = packer.usefulness()
-    with packer.what_if():
-        useful = start
-        for each in sorted(held, key=lambda each: (each.disturbance, each.key)):
-            if len(moves) == most_moves:
-                break
-            packer.give_back(each.placement)
-            target = packer.choose(each.placement.shape, allowed)
-            packer.take(target if target is not None else each.placement)
-            after = packer.usefulness()
-            moved = target is not None and target != each.placement
-            if target is not None and moved and after - useful >= least_gain * each.disturbance:
-                moves.append(Move(each.key, each.placement, target))
-                disturbance += each.disturbance
-                useful = after
-            elif target is not None and moved:
-                packer.give_back(target)
-                packer.take(each.placement)
-    if not moves:
-        return None
-    return MovePlan(tuple(moves), disturbance, gain=useful - start)
+        return MovePlan(moves, _sum(held))
 
 
 def _promising(

@@ -225,10 +225,6 @@ class Packer:
         """Share of the free device capacity that the expected demand cannot use (FGD's F)."""
         return float(self._calls.fragmentation(self.ground, self.demand, self._cache))
 
-    def usefulness(self) -> float:
-        """Free capacity by what the expected demand can do with it, in devices; more is better."""
-        return float(self._cache.useful[self.ground.open].sum()) / WHOLE_MILLI
-
     def free_devices(self) -> Floats:
         """Free worth of each node, in devices."""
         free = np.empty(len(self.ground.cpu))

@@ -21,7 +21,7 @@ from dure.domain.fleet.policy import HOUR_NS
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.workloads import Workload
 from dure.domain.ids import TenantId
-from dure.fleet.bills import FLEET_ROW, Ledger, Term
+from dure.fleet.bills import FLEET_ROW, BillLine, Ledger, Level, Term
 
 W_NS_PER_KWH = 1000.0 * HOUR_NS
 
@@ -246,6 +246,15 @@ class Totals:
     open_device_h: float
 
 
+@dataclass(frozen=True, slots=True)
+class PeriodBill:
+    """What was charged in one period, by tenant, team and service."""
+
+    start_ns: int
+    end_ns: int
+    lines: tuple[BillLine, ...]
+
+
 @dataclass(slots=True)
 class Books:
     """All meters of a run, and the ledger they are entered in."""
@@ -259,6 +268,8 @@ class Books:
     slow_services: defaultdict[TenantId, float] = field(default_factory=lambda: defaultdict(float))
     unfinished: defaultdict[TenantId, float] = field(default_factory=lambda: defaultdict(float))
     device_h: defaultdict[TenantId, float] = field(default_factory=lambda: defaultdict(float))
+    closed: list[PeriodBill] = field(default_factory=list)
+    """Periods that are over."""
     _entries: list[tuple[int, float, float, float]] = field(default_factory=list)
     """Row, rent, energy and grams that are not in the ledger yet."""
 
@@ -306,6 +317,21 @@ class Books:
         """A promise to a workload was broken: `late_jobs`, `slow_services` or `unfinished`."""
         kind[workload.tenant] += amount
         self.ledger.charge(self.ledger.account(workload), Term.PENALTY, amount)
+
+    @property
+    def period_ns(self) -> int:
+        """When the present period began."""
+        return self.closed[-1].end_ns if self.closed else self.start_ns
+
+    def close_period(self, now_ns: int) -> None:
+        """A period is over; all that is owed must have been entered (`enter_all`)."""
+        lines = tuple(self.ledger.close_period())
+        self.closed.append(PeriodBill(self.period_ns, now_ns, lines))
+
+    def periods(self, now_ns: int) -> list[PeriodBill]:
+        """The bills of all periods, with that of the present one up to a moment."""
+        present = PeriodBill(self.period_ns, now_ns, tuple(self.ledger.bill(Level.SERVICE)))
+        return self.closed + ([present] if present.end_ns > present.start_ns else [])
 
     def set_prices(self, now_ns: int) -> None:
         """Go by the prices of a moment; every meter must have been read up to it."""

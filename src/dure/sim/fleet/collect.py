@@ -1,6 +1,7 @@
 """From a finished simulated run to its figures."""
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,18 +12,21 @@ from dure.domain.fleet.policy import HOUR_NS
 from dure.domain.fleet.workloads import Workload
 from dure.domain.ids import TenantId
 from dure.domain.units import NS_PER_S
-from dure.fleet.bills import FLEET
+from dure.fleet.bills import FLEET, BillLine
 from dure.fleet.fit import footprint, never_fits, runtime_ns
 from dure.fleet.forecasts import ForecastError
 from dure.fleet.global_machine import GlobalMachine
+from dure.sim.fleet.billing import PeriodBill
 from dure.sim.fleet.results import (
     ActionFigures,
+    BillFigures,
     ClusterFigures,
     FleetResult,
     ForecastFigures,
     HourlySeries,
     JobFigures,
     MoneyTerms,
+    PeriodFigures,
     ServiceFigures,
     SpeedFigures,
     TenantFigures,
@@ -143,8 +147,10 @@ def collect(world: World, mode: str, wall_s: float) -> FleetResult:
         forecasts=_forecasts(world),
         hourly=_hourly(world),
         tenants=_tenants(world),
+        periods=_periods(world),
         clusters=_clusters(world),
         explanations=world.history.explanations,
+        waits=world.waits.samples,
         warnings=tuple(world.history.warnings),
         speed=_speed(world, wall_s),
     )
@@ -288,7 +294,8 @@ def _tenants(world: World) -> tuple[TenantFigures, ...]:
         if not job.refused and _has_deadline(job, end_ns):
             due.setdefault(tenant, []).append(_on_time(job))
     figures = []
-    for line in books.ledger.bill():
+    tenants = [tenant.id for tenant in world.setting.tenants]
+    for line in _whole_run(books.periods(end_ns), tenants):
         met = due.get(line.tenant, [])
         figures.append(
             TenantFigures(
@@ -303,11 +310,46 @@ def _tenants(world: World) -> tuple[TenantFigures, ...]:
                 ),
                 kg_co2=line.g_co2 / 1000.0,
                 device_h=books.device_h.get(line.tenant, 0.0),
-                jobs_ended=ended.get(line.tenant, 0),
-                on_time_share=sum(met) / len(met) if met else 1.0,
+                jobs_ended=ended.get(line.tenant),
+                on_time_share=sum(met) / len(met) if met else None,
             )
         )
     return tuple(figures)
+
+
+def _whole_run(periods: Sequence[PeriodBill], tenants: Sequence[TenantId]) -> list[BillLine]:
+    """The bills of all periods in one, by tenant; also of tenants that were charged nothing."""
+    sums: dict[TenantId, list[float]] = {tenant: [0.0] * 5 for tenant in tenants}
+    for period in periods:
+        for line in period.lines:
+            terms = sums.setdefault(line.tenant, [0.0] * 5)
+            parts = (line.rent, line.energy, line.transfer, line.penalty, line.g_co2)
+            for number, part in enumerate(parts):
+                terms[number] += part
+    return [BillLine(tenant, "", "", "", *sums[tenant]) for tenant in sorted(sums)]
+
+
+def _periods(world: World) -> tuple[PeriodFigures, ...]:
+    return tuple(
+        PeriodFigures(
+            bill.start_ns,
+            bill.end_ns,
+            tuple(
+                BillFigures(
+                    tenant=line.tenant if line.tenant != FLEET else "(fleet, idle)",
+                    team=line.team,
+                    service=line.service,
+                    rent=line.rent,
+                    energy=line.energy,
+                    transfers=line.transfer,
+                    penalties=line.penalty,
+                    kg_co2=line.g_co2 / 1000.0,
+                )
+                for line in bill.lines
+            ),
+        )
+        for bill in world.books.periods(world.setting.end_ns)
+    )
 
 
 def _clusters(world: World) -> tuple[ClusterFigures, ...]:

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dure.domain.errors import InputError
-from dure.sim.documents import nearest
+from dure.sim.documents import nearest, printable
 
 csv.field_size_limit(1 << 20)
+
+MOST = 1e12
+"""Largest number of a table: sums of products of such numbers stay finite."""
+MOST_COUNTED = 1_000_000_000
+"""Largest count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,10 @@ class CsvFile:
 
     def index(self, column: str) -> int:
         """Where a column is; raises `InputError` with the nearest name for one that is missing."""
+        if self.header.count(column) > 1:
+            raise InputError(
+                f"has two columns '{column}'", "rename or remove one", file=str(self.path)
+            )
         try:
             return self.header.index(column)
         except ValueError:
@@ -36,12 +45,18 @@ class CsvFile:
     def wrong(self, row: int, column: str, what: str, remedy: str) -> InputError:
         """A complaint about one cell."""
         place = f"{self.path}, line {self.lines[row]}"
-        return InputError(what, remedy, file=place, field=f"column '{column}'")
+        field = printable(f"column '{column}'")
+        return InputError(printable(what), remedy, file=place, field=field)
 
     def numbers(
-        self, column: str, *, least: float = -math.inf, empty: float | None = None
+        self,
+        column: str,
+        *,
+        least: float = -MOST,
+        most: float = MOST,
+        empty: float | None = None,
     ) -> list[float]:
-        """A column as finite numbers of at least `least`; an empty cell is `empty`, if given."""
+        """A column as numbers within bounds; an empty cell is `empty`, if given."""
         index = self.index(column)
         found = []
         for row, cells in enumerate(self.rows):
@@ -53,13 +68,13 @@ class CsvFile:
                 value = float(text)
             except ValueError:
                 value = math.nan
-            if not math.isfinite(value) or value < least:
-                raise self.wrong(row, column, *_no_number(text, least))
+            if not least <= value <= most:
+                raise self.wrong(row, column, *_no_number(text, (least, most)))
             found.append(value)
         return found
 
-    def counts(self, column: str, *, least: int = 0) -> list[int]:
-        """A column as whole numbers of at least `least`."""
+    def counts(self, column: str, *, least: int = 0, most: int = MOST_COUNTED) -> list[int]:
+        """A column as whole numbers within bounds."""
         index = self.index(column)
         found = []
         for row, cells in enumerate(self.rows):
@@ -67,12 +82,13 @@ class CsvFile:
                 value = int(cells[index])
             except ValueError:
                 value = least - 1
-            if value < least:
+            if not least <= value <= most:
                 shown = f"'{cells[index]}'" if cells[index].strip() else "an empty cell"
+                bound = f"at most {most:,}" if value > most else f"at least {least}"
                 raise self.wrong(
                     row,
                     column,
-                    f"{shown} is no whole number of at least {least}",
+                    f"{shown} is no whole number of {bound}",
                     "correct or remove the row",
                 )
             found.append(value)
@@ -96,10 +112,14 @@ class CsvFile:
         return found
 
 
-def _no_number(text: str, least: float) -> tuple[str, str]:
+def _no_number(text: str, bounds: tuple[float, float]) -> tuple[str, str]:
+    """What is wrong with a cell, and the remedy; bounds nobody set are not told."""
     if not text.strip():
         return "the value is missing", "fill the gap in the data"
-    bound = f" of at least {least:g}" if math.isfinite(least) else ""
+    least, most = bounds
+    told = [f"at least {least:g}"] if least > -MOST else []
+    told += [f"at most {most:,.12g}"] if most < MOST else []
+    bound = f" of {' and '.join(told)}" if told else ""
     return f"'{text.strip()}' is no number{bound}", "correct the value"
 
 

@@ -83,7 +83,10 @@ class Directives:
 
     def _refuse(self, instruction: RefuseWorkload, now_ns: int) -> None:
         self._world.count("refused")
-        self._world.history.warn(f"{instruction.why}; {instruction.nearest}")
+        said = f"{instruction.why}; {instruction.nearest}"
+        self._world.waits.refused(instruction.workload, said, now_ns)
+        if instruction.workload not in self._world.setting.never_fitting:
+            self._world.history.warn(said)
         job = self._world.jobs.get(instruction.workload)
         if job is not None and not job.refused:
             job.refused = True
@@ -108,6 +111,8 @@ class Directives:
             return
         self._world.count("preemptions")
         why = f"displaced by {instruction.wanted_by}"
+        if instruction.why:
+            why += f": {instruction.why}"
         saved = self._world.save(run, now_ns)
         member.withdraw(run, now_ns)
         stopped = WorkloadStopped(now_ns, run.workload.id, run.attempt, saved, why)

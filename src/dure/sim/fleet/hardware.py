@@ -164,7 +164,7 @@ class Hardware:
     def _refuse(self, placement: Placement, why: str) -> NoReturn:
         raise InvariantError(
             f"{self.cluster.id} was told to use {placement}, but {why}",
-            "the decider is wrong; keep the journal",
+            "the decider is wrong; keep the scenario and its seed",
         )
 
 

@@ -153,4 +153,6 @@ def _sample(order: Order, now_ns: int) -> ExplanationSample:
         runner_up=str(second.site) if second is not None else "",
         runner_up_total=second.total if second is not None else 0.0,
         note=why.note,
+        runner_up_start_ns=max(now_ns, second.start_ns) if second is not None else 0,
+        runner_up_why=second.why if second is not None else "",
     )

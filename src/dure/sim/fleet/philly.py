@@ -21,6 +21,11 @@ MEASURED_ON = "p100"
 """Most of the machines the trace was recorded on had GPUs of that generation."""
 PHILLY_START_NS = 1_506_816_000 * NS_PER_S
 """2017-10-01 00:00 UTC: the month with most jobs."""
+LONGEST_S = 366 * 86_400.0
+"""A job of a trace that ran for more than a year is a mistake, not a job."""
+_SHORTEST_S = 1e-3
+_MOST_DEVICES = 1_000_000
+"""As many as the largest fleet may have."""
 _COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
 
@@ -56,8 +61,8 @@ def read_philly(path: Path, start: datetime.datetime, length_s: float) -> JobTra
     submitted = np.array(
         [(moment - start).total_seconds() for moment in file.times("timestamp")], dtype=np.float64
     )
-    duration = np.array(file.numbers("duration", least=0.0), dtype=np.float64)
-    devices = np.array(file.counts("num_gpus", least=1), dtype=np.int64)
+    duration = np.array(file.numbers("duration", least=_SHORTEST_S, most=LONGEST_S))
+    devices = np.array(file.counts("num_gpus", least=1, most=_MOST_DEVICES), dtype=np.int64)
     names = file.index("cluster")
     inside = np.flatnonzero((submitted >= 0.0) & (submitted < length_s))
     if not len(inside):

@@ -10,7 +10,17 @@ from dure.domain.units import NS_PER_S
 from dure.sim.fleet.charts import dashes, line_charts
 from dure.sim.fleet.compare import Comparison
 from dure.sim.fleet.results import ExplanationSample, FleetResult
-from dure.sim.fleet.sheets import amount, bill_sheet, cluster_sheet, sheets, span
+from dure.sim.fleet.sheets import (
+    alternative,
+    amount,
+    bill_sheet,
+    cluster_sheet,
+    sheets,
+    span,
+    term_name,
+    total_of,
+    waited,
+)
 
 _TEMPLATE = "report.html.j2"
 _NAMED_HUES = 8
@@ -29,9 +39,7 @@ class _Reasons:
     site: str
     terms: tuple[tuple[str, str], ...]
     total: str
-    kg_co2: str
-    runner_up: str
-    note: str
+    lines: tuple[str, ...]
 
 
 def html_report(comparison: Comparison) -> str:
@@ -62,6 +70,8 @@ def html_report(comparison: Comparison) -> str:
         bills=[bill_sheet(result) for result in results if result.tenants],
         members=[cluster_sheet(result) for result in results if result.clusters],
         explained=explained,
+        currency=setting.fleet.rates.base,
+        waits=[(result.mode, _waits(result)) for result in results if result.waits],
         forecasts=_forecasts(results),
         warnings=[(result.mode, result.warnings) for result in results if result.warnings],
         extra_hues=[
@@ -91,21 +101,25 @@ def _reasons(result: FleetResult) -> list[_Reasons]:
     return [_in_words(sample, result) for sample in result.explanations[::step]]
 
 
+def _waits(result: FleetResult) -> list[tuple[str, str]]:
+    """Workloads that had no place, and why."""
+    start_ns = result.hourly.start_ns
+    return [
+        (f"{wait.workload} ({wait.kind} of {wait.tenant})", waited(wait, start_ns))
+        for wait in result.waits
+    ]
+
+
 def _in_words(sample: ExplanationSample, result: FleetResult) -> _Reasons:
-    hours = (sample.at_ns - result.hourly.start_ns) / (3600 * NS_PER_S)
-    total = sample.money + sample.congestion
-    terms = [(name.replace("_", " "), amount(value)) for name, value in sample.terms]
+    after = span((sample.at_ns - result.hourly.start_ns) / NS_PER_S)
+    terms = [(term_name(name), amount(value)) for name, value in sample.terms]
     terms.append(("congestion price", amount(sample.congestion)))
-    runner_up = (
-        f"{sample.runner_up} at {amount(sample.runner_up_total)}" if sample.runner_up else "none"
-    )
+    lines = (f"{amount(sample.kg_co2)} kg CO2", alternative(sample, result.currency), sample.note)
     return _Reasons(
         workload=sample.workload,
-        about=f"{sample.kind} of {sample.tenant}, after {hours:.1f} h",
+        about=f"{sample.kind} of {sample.tenant}, after {after}",
         site=sample.site,
         terms=tuple(terms),
-        total=amount(total),
-        kg_co2=amount(sample.kg_co2),
-        runner_up=runner_up,
-        note=sample.note,
+        total=amount(total_of(sample)),
+        lines=tuple(line for line in lines if line),
     )

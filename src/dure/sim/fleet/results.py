@@ -161,8 +161,33 @@ class TenantFigures:
     kg_co2: float
     device_h: float
     """Device-hours held (a slice counts as its share)."""
-    jobs_ended: int = 0
-    on_time_share: float = 1.0
+    jobs_ended: int | None = 0
+    """None: it submitted none."""
+    on_time_share: float | None = 1.0
+    """Of its jobs with a deadline within the run; None: there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BillFigures:
+    """One line of a period's bill."""
+
+    tenant: str
+    team: str
+    service: str
+    rent: float
+    energy: float
+    transfers: float
+    penalties: float
+    kg_co2: float
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodFigures:
+    """The bill of one period of budgets; work that runs on is charged in each for its part."""
+
+    start_ns: int
+    end_ns: int
+    lines: tuple[BillFigures, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +229,26 @@ class ExplanationSample:
     """Site of the best alternative; empty: there was none."""
     runner_up_total: float
     note: str = ""
+    runner_up_start_ns: int = 0
+    """When it would have started there; `at_ns`: at once."""
+    runner_up_why: str = ""
+    """Why it was not taken, where it was not the sum alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSample:
+    """A time a workload spent without a place, and why."""
+
+    workload: str
+    kind: str
+    tenant: str
+    from_ns: int
+    until_ns: int
+    why: str
+    at_end: bool = False
+    """Whether it still waits when the run ends."""
+    refused: bool = False
+    """Whether it was turned away for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +293,12 @@ class FleetResult:
     forecasts: ForecastFigures = field(default_factory=ForecastFigures)
     hourly: HourlySeries = field(default_factory=HourlySeries)
     tenants: tuple[TenantFigures, ...] = ()
+    periods: tuple[PeriodFigures, ...] = ()
+    """Bills by period, in the order of time; the end of the run may cut the last one short."""
     clusters: tuple[ClusterFigures, ...] = ()
     explanations: tuple[ExplanationSample, ...] = ()
+    waits: tuple[WaitSample, ...] = ()
+    """Of workloads asked for: every one. Of others: some that wait when the run ends."""
     warnings: tuple[str, ...] = ()
     """The first few, as text."""
     speed: SpeedFigures = field(default_factory=SpeedFigures)

@@ -3,14 +3,17 @@
 Everything that can be wrong is found here, before anything runs, as one `InputError`.
 """
 
+import math
 import os
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dure.domain.errors import InputError
 from dure.domain.fleet.policy import ClassPolicy, FleetPolicy
-from dure.domain.fleet.workloads import WorkloadKind
+from dure.domain.fleet.workloads import Workload, WorkloadKind
+from dure.domain.units import NS_PER_S
 from dure.kit.files import FieldPath
 from dure.sim.documents import Document, Source, nearest
 from dure.sim.fleet.faults import CentreFault, ClusterFault, ClusterFaultKind, Fault, NodeFault
@@ -23,6 +26,11 @@ from dure.sim.fleet.scenario_work import Around, WorkBuilder
 from dure.sim.fleet.setting import LocalFeatures, Setting
 
 _G_PER_KG = 1000.0
+_LONGEST_NS = 3650 * 24 * 3600 * NS_PER_S
+_MOST_ROUNDS = 10_000_000
+"""Of one run: each takes some milliseconds, however little there is to decide."""
+_MOST_SITE_ROUNDS = 500_000_000
+"""Rounds times node groups, each of which is looked at."""
 DEFAULT_MODES = (
     *(name for name, mode in MODES.items() if mode.baseline),
     "cost-only",
@@ -90,6 +98,7 @@ class _Reader:
     def scenario(self, wanted: tuple[str, ...], *, cut: bool) -> Scenario:
         source, file = self._source, self._file
         modes = self._modes(wanted)
+        self._check_rounds()
         fleets = FleetBuilder(source, file, self._data)
         tenancy = TenancyBuilder(source, file, fleets)
         fleet = fleets.fleet()
@@ -98,6 +107,7 @@ class _Reader:
         self._check_work()
         work, sources = WorkBuilder(around), SourceBuilder(around)
         workloads = [*work.workloads(cut=cut), *sources.workloads()]
+        self._check_ids(workloads)
         workloads.sort(key=lambda workload: (workload.submitted_ns, workload.id))
         start = replace(FleetPolicy(), period_ns=file.duration)
         policy = self._policy(start, file.policy, fleets, ("policy",))
@@ -119,6 +129,7 @@ class _Reader:
             prices_known_ahead_ns=file.prices_known_ahead,
             carbon_known_ahead_ns=file.carbon_known_ahead,
             name=source.yaml.path.stem,
+            never_fitting=frozenset(sources.never_fitting),
         )
         title = file.title or source.yaml.path.stem
         return Scenario(title, source.yaml.path, setting, modes, tuple(sources.notes))
@@ -141,6 +152,42 @@ class _Reader:
                     (*where, "name"), f"'{name}' is already taken", "name all work differently"
                 )
             names.add(name)
+
+    def _check_ids(self, workloads: list[Workload]) -> None:
+        """Numbered names must not be somebody else's either; at least one of two is written out."""
+        counts = Counter(str(each.id) for each in workloads)
+        twice = {name for name, count in counts.items() if count > 1}
+        for number, part in enumerate(self._file.workloads):
+            first = f"{part.name}-0" if part.count > 1 else part.name
+            names = {first} | {f"{part.name}-{index}" for index in range(1, part.count)}
+            for name in sorted(names & twice):
+                raise self._source.wrong(
+                    ("workloads", number, "name"),
+                    f"'{name}' is also the name of a numbered job or service of another entry",
+                    "name it differently",
+                )
+
+    def _check_rounds(self) -> None:
+        """Refuse a run that would not end in a day, before it begins."""
+        file = self._file
+        if file.duration > _LONGEST_NS:
+            raise self._source.wrong(
+                ("duration",), "is longer than ten years", "write at most '3650d'"
+            )
+        if file.round > file.duration:
+            raise self._source.wrong(
+                ("round",), "is longer than the run", "shorten it or lengthen `duration`"
+            )
+        rounds = -(-file.duration // file.round)
+        sites = sum(len(part.groups) for part in file.clusters)
+        most = min(_MOST_ROUNDS, _MOST_SITE_ROUNDS // sites)
+        if rounds > most:
+            least_s = file.duration / most / NS_PER_S
+            raise self._source.wrong(
+                ("round",),
+                f"makes {rounds:,} rounds of {sites} sites, more than a run can do in a day",
+                f"write at least '{math.ceil(least_s * 1000)}ms', or shorten `duration`",
+            )
 
     def _modes(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """As asked on the command line, as the file says, else baselines, references and Dure."""

@@ -14,10 +14,11 @@ from dure.sim.documents import (
     Count,
     Document,
     Duration,
+    Line,
     LongerThanZero,
     Misfit,
+    MoreThanZero,
     Name,
-    Positive,
     Share,
     Size,
     choice,
@@ -25,9 +26,25 @@ from dure.sim.documents import (
 )
 from dure.sim.fleet.faults import ClusterFaultKind
 from dure.sim.fleet.generators import CURVES
-from dure.sim.fleet.scenario_work_file import AtLeastZero, Moment, SourcePart, WorkloadPart
+from dure.sim.fleet.scenario_work_file import (
+    MOST,
+    AtLeastZero,
+    Moment,
+    Positive,
+    SourcePart,
+    WorkloadPart,
+)
 
 WholeFromZero = Annotated[int, Field(ge=0)]
+
+
+def _currency(code: str) -> str:
+    if not (len(code) == 3 and code.isascii() and code.isalpha() and code.isupper()):
+        raise Misfit(f"'{code}' is no currency", "write its code of three capitals, as 'USD'")
+    return code
+
+
+Currency = Annotated[str, AfterValidator(_currency)]
 
 
 class CurvePart(Document):
@@ -43,7 +60,7 @@ class CurvePart(Document):
 class SeriesPart(Document):
     """A quantity by the hour; exactly one kind."""
 
-    constant: float | None = None
+    constant: Annotated[float, Field(ge=-MOST, le=MOST)] | None = None
     zone: str | None = None
     """Column of a table below the data folder."""
     generated: CurvePart | None = None
@@ -110,8 +127,8 @@ class ClusterPart(Document):
     """A member of the fleet."""
 
     name: Name
-    region: str
-    provider: str = ""
+    region: Line
+    provider: Line = ""
     cluster_class: Annotated[str, choice(*(each.value for each in ClusterClass))] = Field(
         default=ClusterClass.CLOUD.value, alias="class"
     )
@@ -159,7 +176,7 @@ class NetworkPart(Document):
     """What lies between clusters."""
 
     egress: Annotated[EgressPart, short_form(lambda value: {"default": value})] = EgressPart()
-    bandwidth: Size = 1_250_000_000
+    bandwidth: MoreThanZero = 1_250_000_000
     """Per second."""
     latency: Annotated[LatencyPart, short_form(lambda value: {"default": value})] = LatencyPart()
 
@@ -300,7 +317,7 @@ class FaultPart(Document):
 class ScenarioFile(Document):
     """The whole file."""
 
-    title: str | None = None
+    title: Line | None = None
     start: Moment
     duration: LongerThanZero
     round: LongerThanZero = 60 * NS_PER_S
@@ -308,8 +325,8 @@ class ScenarioFile(Document):
     prices_known_ahead: Duration = 24 * 3600 * NS_PER_S
     carbon_known_ahead: Duration = 0
     modes: Annotated[list[str], Field(min_length=1)] | None = None
-    currency: str = "USD"
-    rates: dict[str, float] = Field(default_factory=dict)
+    currency: Currency = "USD"
+    rates: dict[Currency, Annotated[float, Field(le=MOST)]] = Field(default_factory=dict)
     tables: TablesPart = TablesPart()
     clusters: Annotated[list[ClusterPart], Field(min_length=1)]
     network: NetworkPart = NetworkPart()

@@ -18,6 +18,7 @@ from dure.domain.units import NS_PER_S
 from dure.kit.files import FieldPath
 from dure.sim.documents import Source, nearest
 from dure.sim.fleet import network, prices
+from dure.sim.fleet.csv_files import MOST
 from dure.sim.fleet.generators import Curve, curve
 from dure.sim.fleet.scenario_file import (
     ClusterPart,
@@ -28,6 +29,8 @@ from dure.sim.fleet.scenario_file import (
 )
 from dure.sim.fleet.series_files import HourlyTable, Span, read_hourly
 
+MOST_DEVICES = 1_000_000
+"""Of one fleet: twenty times the largest the simulator was made for; each takes memory."""
 _SPARE_HOURS = 48
 """Beyond the end of the run, for work that is planned past it."""
 
@@ -88,6 +91,7 @@ class FleetBuilder:
                 )
             names.add(part.name)
             clusters.append(self._cluster(part, where))
+        self._check_size()
         latency = self._file.network.latency
         for user, row in latency.users.items():
             for cluster in row:
@@ -97,7 +101,7 @@ class FleetBuilder:
             rates=self.rates,
             egress_per_gb=self._egress(),
             egress_default_per_gb=self._file.network.egress.default,
-            bytes_per_s=float(max(1, self._file.network.bandwidth)),
+            bytes_per_s=float(self._file.network.bandwidth),
             latency_ms={
                 (user, cluster): ms
                 for user, row in latency.users.items()
@@ -105,6 +109,19 @@ class FleetBuilder:
             },
             latency_default_ms=latency.default,
         )
+
+    def _check_size(self) -> None:
+        """Refuse what no memory would hold, at the group that is too much."""
+        total = 0
+        for number, part in enumerate(self._file.clusters):
+            for index, group in enumerate(part.groups):
+                total += group.nodes * group.devices
+                if total > MOST_DEVICES:
+                    raise self._source.wrong(
+                        ("clusters", number, "groups", index, "nodes"),
+                        f"makes {total:,} devices, more than can be simulated",
+                        f"stay within {MOST_DEVICES:,} devices in all",
+                    )
 
     def known_cluster(self, name: str, where: FieldPath) -> ClusterId:
         """A cluster by name; an unknown one is refused with the nearest there is."""
@@ -130,6 +147,12 @@ class FleetBuilder:
             if rate <= 0:
                 raise self._source.wrong(
                     ("rates", code), f"is {rate:g}", f"write what 1 {code} is worth, above 0"
+                )
+            if code == self._file.currency and rate != 1.0:
+                raise self._source.wrong(
+                    ("rates", code),
+                    f"is {rate:g}, but {code} is the fleet's own currency",
+                    "leave it out, it is worth 1",
                 )
         return ExchangeRates(self._file.currency, self._file.rates)
 
@@ -269,7 +292,8 @@ class FleetBuilder:
         name = getattr(self._file.tables, kind)
         path = self._data.file(name, self._source, (*where, "zone"))
         try:
-            return self._data.hourly(path).series(part.zone, self._span)
+            least = 0.0 if kind == "carbon" else -MOST
+            return self._data.hourly(path).series(part.zone, self._span, least=least)
         except InputError as error:
             raise self._source.located(error, (*where, "zone")) from error
 
@@ -286,10 +310,22 @@ class FleetBuilder:
         found: dict[tuple[str, str], float] = {}
         for number, provider in enumerate(part.providers):
             found |= self._matrix(provider, ("network", "egress", "providers", number))
+        written: set[tuple[str, str]] = set()
         for number, pair in enumerate(part.pairs):
             where: FieldPath = ("network", "egress", "pairs", number)
             source = self.known_cluster(pair.source, (*where, "from"))
             target = self.known_cluster(pair.target, (*where, "to"))
+            if source == target:
+                raise self._source.wrong(
+                    (*where, "to"),
+                    f"leads from '{source}' to itself",
+                    "leave it out: inside a cluster nothing is paid",
+                )
+            if (source, target) in written:
+                raise self._source.wrong(
+                    where, f"'{source}' to '{target}' is given twice", "keep one of the two"
+                )
+            written.add((source, target))
             found[source, target] = pair.per_gb
         return found
 

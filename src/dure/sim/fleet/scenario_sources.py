@@ -7,18 +7,20 @@ import numpy as np
 
 from dure.domain.errors import InputError
 from dure.domain.fleet.workloads import Workload
+from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
 from dure.fleet.fit import never_fits
 from dure.kit.files import FieldPath
 from dure.sim.fleet.generators import Shape, openb_like, philly_like
 from dure.sim.fleet.job_loads import Draw, job_workloads
 from dure.sim.fleet.openb import NODE_FILE, read_nodes, read_pods
-from dure.sim.fleet.philly import JobTrace, read_philly
+from dure.sim.fleet.philly import LONGEST_S, JobTrace, read_philly
 from dure.sim.fleet.scenario_fleet import known_profile
 from dure.sim.fleet.scenario_work import Around
 from dure.sim.fleet.scenario_work_file import SourcePart
 
 _HOUR_NS = 3600 * NS_PER_S
+_DAY_S = 86_400.0
 _MOST_WORKLOADS = 2_000_000
 """Of one source: far more than a run can hold."""
 
@@ -28,6 +30,7 @@ class SourceBuilder:
 
     def __init__(self, around: Around) -> None:
         self.notes: list[str] = []
+        self.never_fitting: set[WorkloadId] = set()
         self._around = around
         self._source = around.source
         self._file = around.file
@@ -51,12 +54,25 @@ class SourceBuilder:
             raise self._source.wrong(
                 where, f"brings {len(trace):,} jobs", f"stay below {_MOST_WORKLOADS:,}"
             )
+        self._check_lengths(part, trace, where)
         shares = dict(rules.tenants) or {self._file.tenants[0].name: 1.0}
         shapes = self._shapes(part, len(trace), rng, where)
         draw = Draw(part.name, rng, self._file.start)
         found = job_workloads(trace, rules, draw, tenants=shares, shapes=shapes)
         self._note_misfits(part.name, found)
         return found
+
+    def _check_lengths(self, part: SourcePart, trace: JobTrace, where: FieldPath) -> None:
+        """A factor must leave lengths that a clock of nanoseconds can tell."""
+        longest_s = float(trace.duration_s.max(initial=0.0)) * part.jobs.time_factor
+        if part.jobs.longest is not None:
+            longest_s = min(longest_s, part.jobs.longest / NS_PER_S)
+        if longest_s > LONGEST_S:
+            raise self._source.wrong(
+                (*where, "jobs", "time_factor"),
+                f"makes a job of {longest_s / _DAY_S:,.0f} days",
+                f"stay within {LONGEST_S / _DAY_S:.0f} days, or cap jobs with `longest`",
+            )
 
     def _trace(self, part: SourcePart, rng: np.random.Generator, where: FieldPath) -> JobTrace:
         length_s = min(part.length or self._file.duration, self._file.duration) / NS_PER_S
@@ -65,6 +81,13 @@ class SourceBuilder:
                 where, "needs exactly one of philly and generated", "say where its jobs come from"
             )
         if part.generated is not None:
+            expected = part.generated.jobs_per_day * length_s / _DAY_S
+            if expected > _MOST_WORKLOADS:
+                raise self._source.wrong(
+                    (*where, "generated"),
+                    f"brings about {expected:,.0f} jobs, more than a run can hold",
+                    f"stay below {_MOST_WORKLOADS:,}",
+                )
             hour = self._file.start // _HOUR_NS % 24
             return philly_like(
                 rng,
@@ -130,6 +153,7 @@ class SourceBuilder:
                 verdicts[key] = never_fits(workload, groups)
             if verdicts[key] is not None:
                 misfits.append((workload, verdicts[key]))
+        self.never_fitting |= {workload.id for workload, _ in misfits}
         if misfits:
             first, verdict = misfits[0]
             assert verdict is not None

@@ -22,7 +22,7 @@ from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.fleet.fit import never_fits
 from dure.kit.files import FieldPath
-from dure.sim.documents import Source
+from dure.sim.documents import Source, nearest
 from dure.sim.fleet.azure import read_azure
 from dure.sim.fleet.generators import LOAD_STEP_S, LoadShape, azure_like
 from dure.sim.fleet.scenario_file import ScenarioFile
@@ -30,6 +30,9 @@ from dure.sim.fleet.scenario_fleet import DataFolder, FleetBuilder, known_profil
 from dure.sim.fleet.scenario_tenants import TenancyBuilder
 from dure.sim.fleet.scenario_work_file import DemandPart, ServicePart, SlaPart, WorkloadPart
 from dure.sim.fleet.setting import LoadCurves
+
+_MOST_LOAD_VALUES = 200_000_000
+"""Rates of services by step, all together: 1.6 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class WorkBuilder:
 
     def workloads(self, *, cut: bool) -> list[Workload]:
         """All of them; `cut`: what would be submitted after the end is left out, not refused."""
+        self._check_curves()
         return [
             workload
             for number, part in enumerate(self._file.workloads)
@@ -83,6 +87,18 @@ class WorkBuilder:
             self._file.start,
             round(LOAD_STEP_S * NS_PER_S),
         )
+
+    def _check_curves(self) -> None:
+        """Refuse more load curves than memory holds, at the entry that is too much."""
+        steps, total = -(-self._file.duration // round(LOAD_STEP_S * NS_PER_S)), 0
+        for number, part in enumerate(self._file.workloads):
+            total += part.count * steps if part.service is not None else 0
+            if total > _MOST_LOAD_VALUES:
+                raise self._source.wrong(
+                    ("workloads", number, "count"),
+                    f"makes {total:,} values of load, more than a run can hold",
+                    "have fewer services, or shorten `duration`",
+                )
 
     def _written(self, part: WorkloadPart, where: FieldPath, *, cut: bool) -> list[Workload]:
         last = part.at + part.every * (part.count - 1)
@@ -151,7 +167,7 @@ class WorkBuilder:
             if work
             else None,
             gang=self._gang(part, where),
-            service=self._service(part.service, where) if part.service else None,
+            service=self._service(part.service, part.clusters, where) if part.service else None,
             sla=_sla(part.sla, self._file.start),
             weights=self._tenancy.known_artefact(part.weights, (*where, "weights")),
             data=tuple(name for name in data if name is not None),
@@ -195,7 +211,7 @@ class WorkBuilder:
             checkpoint_bytes=gang.checkpoint_size,
         )
 
-    def _service(self, part: ServicePart, where: FieldPath) -> Service:
+    def _service(self, part: ServicePart, clusters: list[str] | None, where: FieldPath) -> Service:
         where = (*where, "service")
         known_profile(part.reference, self._source, (*where, "reference"))
         if part.warm > part.most:
@@ -210,6 +226,7 @@ class WorkBuilder:
                 "is shorter than a request takes by itself",
                 "allow more, or correct `service_time`",
             )
+        self._check_reach(part, clusters, where)
         total = sum(part.users.values())
         return Service(
             requests_per_s=part.requests_per_s,
@@ -223,6 +240,26 @@ class WorkBuilder:
             reference=part.reference.lower(),
             load_s=part.load_time / NS_PER_S,
         )
+
+    def _check_reach(self, part: ServicePart, clusters: list[str] | None, where: FieldPath) -> None:
+        """Its users are somewhere, and there are as many clusters as it wants to be in."""
+        count = len(set(clusters)) if clusters else len(self._file.clusters)
+        if part.spread > count:
+            raise self._source.wrong(
+                (*where, "spread"),
+                f"wants {part.spread} clusters of the {count} it may use",
+                f"write at most {count}",
+            )
+        known = self._file.network.latency.users
+        for region in part.users:
+            if region not in known:
+                raise self._source.wrong(
+                    (*where, "users", region),
+                    f"nothing says how far users in '{region}' are from any cluster",
+                    f"add them to `network.latency.users`, or {nearest(region, known)}"
+                    if known
+                    else "add them to `network.latency.users`, or leave `users` out",
+                )
 
     def _curve(
         self, part: ServicePart, mean: float, rng: np.random.Generator, where: FieldPath

@@ -15,7 +15,6 @@ from dure.sim.documents import (
     LongerThanZero,
     Misfit,
     Name,
-    Positive,
     Share,
     Size,
     choice,
@@ -25,10 +24,17 @@ from dure.sim.fleet.azure import DEFAULT_FILE as AZURE_FILE
 from dure.sim.fleet.philly import DEFAULT_FILE as PHILLY_FILE
 from dure.sim.fleet.philly import MEASURED_ON, PHILLY_START_NS
 
-AtLeastZero = Annotated[float, Field(ge=0)]
+MOST = 1e12
+"""Largest number anything is given in: products of a few of them and their sums stay finite."""
+LEAST_POSITIVE = 1e-6
+AtLeastZero = Annotated[float, Field(ge=0, le=MOST)]
+Positive = Annotated[float, Field(ge=LEAST_POSITIVE, le=MOST)]
 _HOUR_NS = 3600 * NS_PER_S
 _DATA_TYPES = tuple(each.value for each in DataType)
 _DAY_HOURS = 24
+FIRST_YEAR, LAST_YEAR = 1970, 2099
+"""Years a run may begin in. Moments are 64-bit nanoseconds since 1970, which end in 2262, and
+deadlines may lie more than a century after the start."""
 Names = Annotated[list[str], Field(min_length=1)]
 
 
@@ -42,6 +48,11 @@ def _moment(value: Any) -> int:
         raise Misfit(
             f"'{value}' is not a date", "write it as '2023-10-01' or '2023-10-01T06:00'"
         ) from None
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise Misfit(
+            f"'{value}' cannot be told in nanoseconds since {FIRST_YEAR}",
+            f"write a year from {FIRST_YEAR} to {LAST_YEAR}",
+        )
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
     return round(moment.timestamp()) * NS_PER_S
@@ -198,7 +209,7 @@ class JobRulesPart(Document):
     growth_factor: Annotated[float, Field(ge=1)] = 2.0
     priorities: dict[str, Share] = Field(default_factory=dict)
     """Share of jobs by priority; the rest has 0."""
-    slack_factor: AtLeastZero = 1.0
+    slack_factor: Annotated[float, Field(ge=0, le=100)] = 1.0
     slack: Duration = 4 * _HOUR_NS
     patient_slack: Duration = 24 * _HOUR_NS
     """Of delay-tolerant jobs."""

@@ -15,7 +15,7 @@ from dure.domain.errors import InputError
 from dure.domain.fleet.series import HOUR_NS, Series
 from dure.domain.units import NS_PER_S
 from dure.sim.documents import nearest
-from dure.sim.fleet.csv_files import CsvFile, read_csv
+from dure.sim.fleet.csv_files import MOST, CsvFile, read_csv
 
 _HOUR = datetime.timedelta(hours=1)
 _WRITTEN = "%Y-%m-%d %H:%M"
@@ -53,8 +53,8 @@ class HourlyTable:
         """What it has columns for."""
         return self.file.header[1:]
 
-    def series(self, zone: str, span: Span) -> Series:
-        """A zone's values, which must cover the whole time of the scenario.
+    def series(self, zone: str, span: Span, *, least: float = -MOST) -> Series:
+        """A zone's values, none below `least`, which must cover the whole time of the scenario.
 
         What the table knows from before is kept, as a past to learn from.
         """
@@ -72,7 +72,7 @@ class HourlyTable:
                 "choose another `start`, a shorter `duration` or another file",
                 file=str(self.file.path),
             )
-        values = np.array(self.file.numbers(zone), dtype=np.float64)
+        values = np.array(self.file.numbers(zone, least=least), dtype=np.float64)
         return Series(values, round(self.first.timestamp()) * NS_PER_S, HOUR_NS)
 
 

@@ -295,10 +295,6 @@ class Services:
         """What a service's violations have cost so far."""
         return float(self.penalty[self.number[name]])
 
-    def live_rows(self) -> Ints:
-        """Rows that are about an order."""
-        return np.flatnonzero(self.rows.live)
-
     def refresh(self, now_ns: int) -> list[Run]:
         """Begin another step: rates, waits and who is too slow from now on.
 

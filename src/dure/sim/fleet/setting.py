@@ -130,6 +130,8 @@ class Setting:
     name: str = ""
     explain: frozenset[str] = frozenset()
     """Workloads of which the reasons of every placement are kept, not of a sample."""
+    never_fitting: frozenset[WorkloadId] = frozenset()
+    """Workloads of which it has been said that they can never run: not to be said again."""
     validate: bool = False
     """Check every invariant after every event; slow."""
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from dure.domain.units import NS_PER_S
 from dure.sim.figures import NOTHING, percent, whole
-from dure.sim.fleet.results import FleetResult, MoneyTerms
+from dure.sim.fleet.results import ExplanationSample, FleetResult, WaitSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Column:
     title: str
     """In at most two lines."""
     cells: tuple[Cell, ...]
+    words: bool = False
+    """Whether its cells are words, not figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,45 @@ def money_sheet(results: Sequence[FleetResult]) -> Sheet:
     columns.append(_column("MWh", [result.kwh / 1000.0 for result in results], amount, min))
     title = f"Money, {results[0].currency}" if results else "Money"
     return _sheet(title, results, columns)
+
+
+def term_name(name: str) -> str:
+    """A term of a placement's sum as people read it."""
+    return _SPOKEN_TERMS.get(name, name.replace("_", " "))
+
+
+_SPOKEN_TERMS = {"locality": "weight of locality", "lateness": "expected lateness"}
+
+
+def total_of(sample: ExplanationSample) -> float:
+    """What was compared: all terms and the congestion price."""
+    return sample.money + sample.congestion
+
+
+def alternative(sample: ExplanationSample, currency: str) -> str:
+    """The best place that was not taken: where, when, for how much more, and why not."""
+    if not sample.runner_up:
+        return "there was no alternative"
+    later_s = (sample.runner_up_start_ns - sample.at_ns) / NS_PER_S
+    start = f", {span(later_s)} later" if later_s > 0 else ", at once"
+    more = sample.runner_up_total - total_of(sample)
+    beside = f"{amount(abs(more))} {'more' if more >= 0 else 'less'}"
+    why = f": {sample.runner_up_why}" if sample.runner_up_why else ""
+    return (
+        f"best alternative: {sample.runner_up}{start}, for {amount(sample.runner_up_total)} "
+        f"{currency}, {beside}{why}"
+    )
+
+
+def waited(sample: WaitSample, start_ns: int) -> str:
+    """When a workload had no place, and why."""
+    begin = (sample.from_ns - start_ns) / NS_PER_S
+    if sample.refused:
+        return f"after {span(begin)} it was refused: {sample.why}"
+    if sample.at_end:
+        return f"without a place since {span(begin)}, to the end of the run: {sample.why}"
+    end = (sample.until_ns - start_ns) / NS_PER_S
+    return f"without a place from {span(begin)} to {span(end)}: {sample.why}"
 
 
 _TERM_TITLES = (
@@ -171,8 +213,8 @@ def cluster_sheet(result: FleetResult) -> Sheet:
     """Every cluster's use in one mode."""
     clusters = result.clusters
     columns = [
-        Column("region", tuple(Cell(each.region) for each in clusters)),
-        Column("class", tuple(Cell(each.cluster_class) for each in clusters)),
+        Column("region", tuple(Cell(each.region) for each in clusters), words=True),
+        Column("class", tuple(Cell(each.cluster_class) for each in clusters), words=True),
         _column("devices", [each.devices for each in clusters], whole),
         _column("used", [each.utilisation for each in clusters], percent),
         _column("device\nhours", [each.device_h for each in clusters], amount),
@@ -183,11 +225,6 @@ def cluster_sheet(result: FleetResult) -> Sheet:
     ]
     rows = tuple(each.cluster for each in clusters)
     return Sheet(f"Clusters under {result.mode}", "cluster", rows, tuple(columns))
-
-
-def terms_of(money: MoneyTerms) -> tuple[tuple[str, float], ...]:
-    """The terms of a sum by name."""
-    return tuple((field, getattr(money, field)) for field, _ in _TERM_TITLES)
 
 
 def _sheet(title: str, results: Sequence[FleetResult], columns: Sequence[Column]) -> Sheet:

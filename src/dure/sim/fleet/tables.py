@@ -7,13 +7,26 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dure.sim.figures import titled_table
+from dure.domain.units import NS_PER_S
+from dure.sim.figures import TableColumn, WideTable
 from dure.sim.fleet.compare import Comparison
-from dure.sim.fleet.results import ExplanationSample, FleetResult
-from dure.sim.fleet.sheets import Sheet, amount, bill_sheet, cluster_sheet, sheets, span
+from dure.sim.fleet.modes import MODES
+from dure.sim.fleet.results import ExplanationSample, FleetResult, WaitSample
+from dure.sim.fleet.sheets import (
+    Sheet,
+    alternative,
+    amount,
+    bill_sheet,
+    cluster_sheet,
+    sheets,
+    span,
+    term_name,
+    total_of,
+    waited,
+)
 
 WIDTH = 110
-"""Columns the tables are made for."""
+"""Columns where the output is not a terminal; in one, tables are split to its width."""
 _MARK = "*"
 
 
@@ -35,14 +48,25 @@ def comparison_tables(comparison: Comparison, *, all_bills: bool = False) -> Ren
 
 
 def explanation_tables(
-    workload: str, found: Sequence[tuple[FleetResult, ExplanationSample]]
+    workload: str,
+    found: Sequence[tuple[FleetResult, ExplanationSample | WaitSample]],
+    modes: Sequence[str] = (),
 ) -> RenderableType:
-    """Why a workload was placed where it was, in every mode, every time."""
+    """Why a workload is where it is or waits, in every mode, every time."""
     parts: list[RenderableType] = []
     for result, sample in found:
-        parts += [_explained(result, sample), Text()]
+        if isinstance(sample, WaitSample):
+            parts += [_waited(result, sample), Text()]
+        else:
+            parts += [_explained(result, sample), Text()]
     if not parts:
-        parts.append(Text(f"'{workload}' was placed by no mode that explains itself.", "yellow"))
+        explaining = [name for name in modes if not MODES[name].baseline]
+        why = (
+            f"{', '.join(explaining)} never had to place it"
+            if explaining
+            else "baselines do not explain themselves; add `dure` to the modes"
+        )
+        parts.append(Text(f"'{workload}' has no explanation: {why}.", "yellow"))
     return Group(*parts)
 
 
@@ -58,47 +82,49 @@ def _heading(comparison: Comparison) -> Text:
     )
 
 
-def _table(sheet: Sheet) -> Table:
-    table = titled_table(sheet.title)
-    table.add_column(sheet.corner, no_wrap=True)
-    rows = [[Text(name)] for name in sheet.rows]
+def _table(sheet: Sheet) -> WideTable:
+    columns = [TableColumn(sheet.corner, tuple(Text(name) for name in sheet.rows), left=True)]
     for column in sheet.columns:
         room = 1 if any(cell.best for cell in column.cells) else 0
         title = "\n".join(f"{line}{'':{room}}" for line in column.title.split("\n"))
-        table.add_column(title, justify="right", no_wrap=True)
-        for row, cell in zip(rows, column.cells, strict=True):
-            mark = _MARK if cell.best else ""
-            row.append(Text(f"{cell.text}{mark:<{room}}", "bold green" if cell.best else ""))
-    for row in rows:
-        table.add_row(*row)
-    return table
+        cells = tuple(
+            Text(
+                f"{cell.text}{_MARK if cell.best else '':<{room}}",
+                "bold green" if cell.best else "",
+            )
+            for cell in column.cells
+        )
+        columns.append(TableColumn(title, cells, left=column.words))
+    return WideTable(sheet.title, tuple(columns))
+
+
+def _head(result: FleetResult, sample: ExplanationSample | WaitSample, *words: str) -> Text:
+    return Text.assemble(
+        (sample.workload, "bold"),
+        f" ({sample.kind} of {sample.tenant}) under {result.mode}: ",
+        *words,
+    )
+
+
+def _waited(result: FleetResult, sample: WaitSample) -> RenderableType:
+    return _head(result, sample, waited(sample, result.hourly.start_ns))
 
 
 def _explained(result: FleetResult, sample: ExplanationSample) -> RenderableType:
     """One placement: its terms, the congestion price, and what the runner-up would have cost."""
-    hours = (sample.at_ns - result.hourly.start_ns) / 3.6e12
-    head = Text.assemble(
-        (sample.workload, "bold"),
-        f" ({sample.kind} of {sample.tenant}) under {result.mode}: after {hours:.1f} h placed at ",
-        (sample.site, "bold"),
-    )
+    after = span((sample.at_ns - result.hourly.start_ns) / NS_PER_S)
+    head = _head(result, sample, f"after {after} placed at {sample.site}")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("term")
     table.add_column(result.currency, justify="right")
     for name, value in sample.terms:
-        table.add_row(name.replace("_", " "), amount(value))
+        table.add_row(term_name(name), amount(value))
     table.add_row("congestion price", amount(sample.congestion), end_section=True)
-    total = sample.money + sample.congestion
-    table.add_row(Text("total", "bold"), Text(amount(total), "bold"))
-    lines = [f"{amount(sample.kg_co2)} kg CO2, expected penalty {amount(sample.sla_risk)}"]
-    if sample.runner_up:
-        more = sample.runner_up_total - total
-        lines.append(
-            f"best alternative: {sample.runner_up} at {amount(sample.runner_up_total)}, "
-            f"{amount(abs(more))} {'more' if more >= 0 else 'less'}"
-        )
-    else:
-        lines.append("there was no alternative")
-    if sample.note:
-        lines.append(sample.note)
-    return Group(head, table, *(Text(line) for line in lines))
+    table.add_row(Text("total", "bold"), Text(amount(total_of(sample)), "bold"))
+    lines = [
+        f"{amount(sample.kg_co2)} kg CO2, expected penalty {amount(sample.sla_risk)} "
+        f"{result.currency}",
+        alternative(sample, result.currency),
+        sample.note,
+    ]
+    return Group(head, table, *(Text(line) for line in lines if line))

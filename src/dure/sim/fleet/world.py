@@ -49,6 +49,7 @@ from dure.sim.fleet.services import Services
 from dure.sim.fleet.setting import Setting
 from dure.sim.fleet.surroundings import LocalStage
 from dure.sim.fleet.transfers import BYTES_PER_GB, Stores, Transfer
+from dure.sim.fleet.waits import Waits
 
 
 class GlobalStage(Protocol):
@@ -99,6 +100,7 @@ class World:
         self.stores = Stores(setting.fleet, setting.artefacts)
         self.counts: Counter[str] = Counter()
         self.history = History(setting.explain)
+        self.waits = Waits(setting, centre)
         self.jobs: dict[WorkloadId, JobRecord] = {}
         self.open_jobs = 0
         """Submitted, neither ended nor refused."""
@@ -184,6 +186,7 @@ class World:
                 self.report(event, self.members[cluster])
         if self.centre_up:
             self._decide(now_ns)
+            self.waits.look(now_ns)
 
     @property
     def waiting(self) -> int:
@@ -207,6 +210,7 @@ class World:
             for run in runs:
                 self.savings.service_ends(run, self.services.penalty_of(run.workload.id))
         self.savings.close(now_ns)
+        self.waits.finish(now_ns)
 
     def _decide(self, now_ns: int) -> None:
         """Tell the centre what it has missed, then let it decide."""
@@ -255,6 +259,8 @@ class World:
         self.history.hour(self, now_ns)
         for event in (*spending(self.books.ledger, now_ns), *self._series_reports.events(now_ns)):
             self.report(event)
+        if now_ns - self.books.period_ns >= self.setting.policy.period_ns:
+            self.books.close_period(now_ns)
 
     def _read_meters(self, now_ns: int) -> None:
         """Bring all that is metered up to a moment, at the prices that held until now."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dure.domain.errors import InputError
 from dure.sim.fleet.benches.global_instances import INSTANCES, LOADS, make_problem, next_round
 from dure.sim.fleet.benches.global_stage import bench_global
 
@@ -18,6 +19,11 @@ def test_the_bench_reports_what_was_asked_for() -> None:
     assert all(row["unchanged_same"] for row in data["rows"])
     assert all(row["linear_gap_pct"] >= -1e-4 for row in data["rows"])
     assert all(row["greedy_pct"] >= row["gap_pct"] for row in data["rows"])
+
+
+def test_a_round_that_no_memory_holds_is_refused() -> None:
+    with pytest.raises(InputError, match=r"99,999,999,999 jobs.* stay within 200,000,000"):
+        bench_global((99_999_999_999, 100), ["plain"], [1])
 
 
 def test_bars_are_judged_only_at_the_size_they_were_promised_for() -> None:

@@ -1,11 +1,13 @@
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dure.cli import main as cli
+from dure.domain.errors import InputError
 from dure.sim.fleet.benches.packing import bench_packing
 from dure.sim.fleet.benches.packing_protocol import (
     ESP,
@@ -118,3 +120,12 @@ def test_the_command_prints_json_and_refuses_a_bad_row(
     path.write_text(path.read_text() + "p-99,oops,1,1,500,\n")
     assert run(*arguments) == 2
     assert "line 22" in capsys.readouterr().err
+
+
+def test_a_list_without_gpus_is_refused_and_not_drawn_from_for_ever() -> None:
+    cpu_only = tuple(pod for pod in SMALL.pods if not pod.shape.gpus)
+    with pytest.raises(InputError, match="no pod of 'bare' asks for a GPU"):
+        as_load(PodTrace("bare", NODES, cpu_only))
+    bare = tuple(replace(node, gpus=0) for node in NODES)
+    with pytest.raises(InputError, match="no node of 'bare' has a GPU"):
+        as_load(PodTrace("bare", bare, SMALL.pods))

@@ -15,7 +15,9 @@ from dure.fleet.assignment.problem import Demand, Problem, Sites, Tenancy
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-INSTANCES = ("plain", "full")
+START_SLOTS = {"plain": 1, "full": 6}
+"""Hours a job may start in."""
+INSTANCES = tuple(START_SLOTS)
 LOADS = {"plain": np.array([1.1, 1.1]), "full": np.array([1.1, 1.0, 0.9, 0.8])}
 """Demand over capacity of devices, device memory, cores and host memory: some jobs get no place.
 Nodes come with more cores and memory than devices need; as sites differ, each binds somewhere."""
@@ -66,7 +68,7 @@ class _Places:
 def make_problem(instance: str, jobs: int, sites: int, seed: int) -> Problem:
     """A round; the same for the same arguments."""
     rng = np.random.default_rng([INSTANCES.index(instance), jobs, sites, seed])
-    slots = 6 if instance == "full" else 1
+    slots = START_SLOTS[instance]
     drawn = _draw_jobs(rng, instance, jobs, slots)
     places = _draw_places(rng, sites)
     base = _base_cost(rng, drawn, places)

@@ -6,11 +6,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dure.domain.errors import InputError
 from dure.fleet.assignment.problem import Problem, Solution, Warm
 from dure.fleet.assignment.solve import COLD, solve
 from dure.sim.benches.report import BenchReport, Grid, Tell, Verdict, mean, number, silent
 from dure.sim.benches.timing import one_core
-from dure.sim.fleet.benches.global_instances import INSTANCES, make_problem, next_round
+from dure.sim.fleet.benches.global_instances import (
+    INSTANCES,
+    START_SLOTS,
+    make_problem,
+    next_round,
+)
 from dure.sim.fleet.exact import best_assignment, linear_bound
 
 SECONDS_BARS = {"plain": 1.5, "full": 5.0}
@@ -24,6 +30,10 @@ BAR_JOBS, BAR_CLUSTERS = 10_000, 100
 SWEEP = (10_000, 20_000, 50_000, 100_000)
 TUNED_ON = "1 to 3"
 """Seeds that the defaults of `Effort` were set on: figures of others say more."""
+MOST_OPTIONS = 200_000_000
+"""Jobs times clusters times starts of one round."""
+_BYTES_AN_OPTION = 40
+"""Costs, prices and the tables they are made from."""
 MOST_EXACT_OPTIONS = 20_000
 """Options up to which the general solver is asked."""
 _EXACT_S = 60.0
@@ -73,6 +83,7 @@ def bench_global(
 ) -> BenchReport:
     """Solve made rounds of this many jobs and clusters, cold and warm."""
     jobs, clusters = sizes
+    _check_size(jobs, clusters, instances)
     plan = [(instance, jobs, seed) for instance in instances for seed in seeds]
     if sweep:
         plan += [(instance, more, seeds[0]) for instance in instances for more in SWEEP]
@@ -94,6 +105,18 @@ def bench_global(
         subject="fleet",
         figures=_figures(own, swept, instances),
     )
+
+
+def _check_size(jobs: int, clusters: int, instances: Sequence[str]) -> None:
+    slots = max(START_SLOTS[instance] for instance in instances)
+    options = jobs * clusters * slots
+    if options > MOST_OPTIONS:
+        raise InputError(
+            f"{jobs:,} jobs × {clusters:,} clusters × {slots} start slots are {options:,} options, "
+            f"which take {options * _BYTES_AN_OPTION / 1e9:,.0f} GB",
+            f"stay within {MOST_OPTIONS:,} options",
+            field="--jobs",
+        )
 
 
 _ABOUT = (

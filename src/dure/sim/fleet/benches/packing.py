@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from dure.domain.errors import InputError
 from dure.sim.benches.pool import spread
 from dure.sim.benches.report import BenchReport, Grid, Tell, Verdict, mean, number, silent
 from dure.sim.fleet.benches.packing_protocol import (
@@ -79,7 +80,11 @@ def bench_packing(
 
 @cache
 def _load(folder: Path | None, name: str) -> Load:
-    return as_load(read_trace(folder, name) if folder is not None else made_trace(name))
+    trace = read_trace(folder, name) if folder is not None else made_trace(name)
+    try:
+        return as_load(trace)
+    except InputError as error:
+        raise error.located(file=str(folder or ""), field="--trace") from error
 
 
 def _run(run: _Run) -> PackingRow:

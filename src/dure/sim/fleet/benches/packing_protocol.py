@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dure.domain.errors import InputError
 from dure.fleet.packing.defrag import Held, MoveLimits, MovePlan, plan_room
 from dure.fleet.packing.ground import DeviceSpec, NodeSpec, Sharing
 from dure.fleet.packing.packer import Packer, Placement
@@ -98,6 +99,10 @@ def as_load(trace: PodTrace) -> Load:
     """Number the shapes of a list in the order they are met."""
     numbers: dict[PodShape, int] = {}
     pods = [numbers.setdefault(pod.shape, len(numbers)) for pod in trace.pods]
+    if not trace.capacity_milli:
+        raise InputError(f"no node of '{trace.name}' has a GPU", "use another node list")
+    if not any(shape.total_gpu_milli for shape in numbers):
+        raise InputError(f"no pod of '{trace.name}' asks for a GPU", "use another pod list")
     models = sorted({node.model for node in trace.nodes if node.gpus})
     return Load(trace, tuple(numbers), tuple(models), np.array(pods, dtype=np.int64))
 
