@@ -38,7 +38,7 @@ test-faults: native ## kill, stop and confuse agents and tenants, on the emulato
 	$(BIN)/pytest -m "faults and not slow"
 
 test-soak: native ## ten minutes of tenants that come, go and are killed (DURE_SOAK_S=600)
-	DURE_SOAK_S=$${DURE_SOAK_S:-600} $(BIN)/pytest -m slow -s tests/faults/test_soak.py
+	DURE_SOAK_S=$${DURE_SOAK_S:-600} $(BIN)/pytest -m slow -s --timeout=0 tests/faults/test_soak.py
 
 check: $(READY) ## lint, format, types, import rules, purity of the deciders
 	$(BIN)/ruff check

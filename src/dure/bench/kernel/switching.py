@@ -78,12 +78,17 @@ def _switch_all(agent: BenchAgent, total: int, tell: Tell) -> list[float]:
 
 
 def _first_squad_s(agent: BenchAgent, policy: str) -> float:
-    """When the first squad of a plan of that policy began."""
+    """When the first squad of a plan of that policy began, or a little later.
+
+    Plans may follow one another faster than they are adopted, so the first one seen counts.
+    """
     until_s = time.monotonic() + WAIT_LIMIT_S
+    first: int | None = None
     while time.monotonic() < until_s:
         gpu = agent.client.status().gpus[0]
-        plan = gpu.plan
-        if plan is not None and plan.policy == policy and gpu.adopted_epoch >= plan.epoch:
+        if first is None and gpu.plan is not None and gpu.plan.policy == policy:
+            first = gpu.plan.epoch
+        if first is not None and gpu.adopted_epoch >= first:
             return gpu.adopted_ns / NS_PER_S
     raise DureError(f"no squad of {policy} began within {WAIT_LIMIT_S:g} s", "see the agent's log")
 
