@@ -24,18 +24,6 @@ sys.exit(run_child(sys.argv[1:], os.environ))
 """
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_ignored() -> Iterator[None]:
-    """What this process ignores, as under nohup or in the background, programs would inherit."""
-    names = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1)
-    ignored = [number for number in names if signal.getsignal(number) == signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, signal.SIG_DFL)
-    yield
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
-
-
 def sh(script: str) -> int:
     return run_child(["sh", "-c", script], os.environ)
 

@@ -91,7 +91,7 @@ def test_processes_their_memory_and_their_share_are_seen(mps: Emulator) -> None:
     assert seen["gpu"] > 50, "but most of the time"
     assert seen["samples"]
     assert {pid for pid, share, _ in seen["samples"] if share > 0} == {half.pid}
-    assert all(0 < sm < 60 and late > 0 for _, sm, late in seen["samples"])
+    assert all(sm < 60 and late > 0 for _, sm, late in seen["samples"])
     assert seen["power"] > 200_000
 
 
