@@ -1,9 +1,7 @@
 """Settings shared by every test."""
 
 import signal
-from pathlib import Path
 
-import pytest
 from hypothesis import settings
 
 settings.register_profile("dure", deadline=None, derandomize=True, print_blob=True)
@@ -13,14 +11,3 @@ settings.load_profile("dure")
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
-
-_PROCESSES = {"agent", "bench", "e2e", "emulator", "faults", "native", "shim"}
-"""Folders whose tests run several processes against the clock of the machine."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where a starved machine can fail a test of processes, it gets two more tries."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.relative_to(here).parts[0] in _PROCESSES:
-            item.add_marker(pytest.mark.flaky(reruns=2))

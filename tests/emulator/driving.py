@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.processes import read_to_end
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 60.0
 """No program here takes a tenth of this; a slow machine may."""
@@ -127,7 +129,7 @@ class Emulator:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
     """Wait for a program that prints one JSON object; its exit code and the object."""
-    out, err = process.communicate(timeout=LIMIT_S)
+    out, err = read_to_end(process, LIMIT_S)
     lines = [line for line in out.splitlines() if line.startswith("{")]
     return process.returncode, json.loads(lines[-1]) if lines else {"error": err or out}
 

@@ -108,8 +108,8 @@ def test_a_stopped_tenant_holds_up_nobody(world: World, number: signal.Signals) 
     web.process.send_signal(signal.SIGCONT)
     again = _launches(client, "web")
     wait_for("progress of the one that goes on", lambda: again() > 100, 20)
-    web.stop()
-    train.stop()
+    assert web.stop().count > 0
+    assert train.stop().count > 0
 
 
 def _launches(client: AgentClient, name: str) -> Callable[[], int]:

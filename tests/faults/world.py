@@ -17,6 +17,7 @@ from dure.client.places import Places
 from dure.client.schema import LatencyPromise, TenantSpec, TenantStatus
 from dure.devices import library
 from dure.domain.errors import DureError
+from tests.processes import read_to_end
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 60.0
@@ -76,7 +77,7 @@ class Stepper:
     def stop(self) -> "Steps":
         """Its account of itself; fails where it did not end well."""
         self.process.send_signal(signal.SIGTERM)
-        out, err = self.process.communicate(timeout=LIMIT_S)
+        out, err = read_to_end(self.process, LIMIT_S)
         assert self.process.returncode == 0, err
         said = json.loads(out.splitlines()[-1])
         assert said["correct"], said
@@ -229,7 +230,7 @@ class World:
 
 def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     """Exit code, stdout, stderr of a program that ends by itself."""
-    out, err = process.communicate(timeout=LIMIT_S)
+    out, err = read_to_end(process, LIMIT_S)
     return process.returncode, out, err
 
 

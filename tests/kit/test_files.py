@@ -142,9 +142,12 @@ def test_a_field_name_must_be_text(text: str) -> None:
     assert "name is not text" in str(problem_of(text))
 
 
-@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n"])
-def test_an_empty_file_is_refused(text: str) -> None:
-    problem_of(text)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "is empty"), ("# only a comment\n", "is empty"), ("---\n", "not a mapping")],
+)
+def test_an_empty_file_is_refused(text: str, words: str) -> None:
+    assert words in str(problem_of(text))
 
 
 @pytest.mark.parametrize("text", ["- web\n- train\n", "web\n", "3\n"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.native.compiling import native_build
+from tests.processes import read_to_end
 
 HERE = Path(__file__).resolve().parent
 LIMIT_S = 60
@@ -95,7 +96,7 @@ class Kit:
 def finish(process: subprocess.Popen[str]) -> Outcome:
     """Wait for a program's end, within a limit."""
     try:
-        out, errors = process.communicate(timeout=LIMIT_S)
+        out, errors = read_to_end(process, LIMIT_S)
     finally:
         process.kill()
     return Outcome(process.returncode, out.splitlines(), errors)

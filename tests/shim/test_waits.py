@@ -135,7 +135,9 @@ def test_launches_that_pass_lightly_count_for_what_they_took(stage: Stage) -> No
     assert result(stage.tenant("t", "train", *size, "--sync-every", 1))["correct"]
     counters = stage.agent.read(0).counters
     assert counters.launches > steps * kernels
-    assert counters.gpu_ns == pytest.approx(steps * kernels * kernel_us * 1000, rel=0.5)
+    really_ns = steps * kernels * kernel_us * 1000
+    # Where the program is slower than the device, pauses between kernels are timed with them.
+    assert 0.5 * really_ns < counters.gpu_ns < max(1.5 * really_ns, counters.busy_ns)
 
 
 def test_the_program_runs_ahead_of_a_wait_on_the_device(stage: Stage) -> None:
