@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DURE_ABI_MAGIC 0x6475726561626921ull /* "dureabi!" */
-#define DURE_ABI_VERSION 2u
+#define DURE_ABI_VERSION 3u
 
 #define DURE_TENANTS 64
 #define DURE_CLIENTS 64
@@ -232,6 +232,7 @@ struct dure_slot {
     uint64_t version;
     struct dure_counters counters;
     uint64_t latency[DURE_BUCKETS];          /* of bursts */
+    uint64_t age[DURE_BUCKETS];              /* at their ends, of the work without pause before */
     uint64_t reported_latency[DURE_BUCKETS]; /* as the program reported */
     uint64_t sample_head;                    /* samples ever written */
     struct dure_sample samples[DURE_SAMPLES];

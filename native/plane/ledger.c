@@ -50,7 +50,7 @@ void begin_burst(struct dure_plane *plane, uint64_t now_ns)
     store(&activity->began_ns, began);
     if (!swap_word(&activity->busy_since_ns, &idle, began))
         return;
-    close_word(plane);
+    close_word(plane, now_ns);
     store(&plane->burst_gpu_ns, 0);
     store(&activity->burst_since_ns, now_ns);
     if (ended != 0)
@@ -93,7 +93,7 @@ void dure_launched(struct dure_plane *plane, const struct dure_launch *launch, u
     /* First, so that a thread that ends the burst just now sees that it goes on. */
     __atomic_fetch_add(&activity->inflight_ns, launch->predicted_ns, __ATOMIC_SEQ_CST);
     begin_burst(plane, now_ns);
-    close_word(plane); /* somebody may have taken this burst for over */
+    close_word(plane, now_ns); /* somebody may have taken this burst for over */
     add(&counters->launches, 1);
     store(&activity->running, launch->kernel_class);
     renew(plane, now_ns);
@@ -161,6 +161,7 @@ static void end_burst(struct dure_plane *plane, uint64_t began_ns, uint64_t now_
     add(&counters->busy_ns, latency_ns);
     add(&counters->burst_gpu_ns, __atomic_exchange_n(&plane->burst_gpu_ns, 0, __ATOMIC_RELAXED));
     add(&plane->slot->latency[dure_bucket(latency_ns)], 1);
+    add(&plane->slot->age[dure_bucket(since(load(&plane->slot->activity.began_ns), now_ns))], 1);
     if (target_ns != 0 && latency_ns > target_ns)
         add(&counters->late, 1);
 }

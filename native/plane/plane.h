@@ -74,7 +74,8 @@ uint64_t dure_hold(struct dure_plane *plane, const struct dure_launch *launch, d
 /* A thread that is held cannot run ahead, and the device runs dry when it goes on. Where kernels of
  * processes overlap, the stream can wait in its place: for 0 in `rotation->closed` of each client
  * of those it yields to. That serves where those are held for nobody themselves (else two could
- * wait for each other) and lose patience at once. */
+ * wait for each other). A client closes its word when it begins to work; while its tenant is
+ * patient, those who wait for it do so later. */
 #define DURE_WAITS 4 /* clients one launch waits for at most */
 #define DURE_RUN_AHEAD_NS 8000000ull /* most work in flight that waits on the device */
 struct dure_waits {
@@ -88,10 +89,10 @@ bool dure_waits_now(struct dure_plane *plane, const struct dure_launch *launch, 
                     struct dure_waits *waits);
 /* Such waits were put into a stream. */
 void dure_waits_placed(struct dure_plane *plane, const struct dure_waits *waits, uint64_t now_ns);
-/* Fail open: words waited for whose client is not really busy are set to 0, as are all when the
- * agent is gone or nothing went on for DURE_LONGEST_HOLD_NS. To be called every few milliseconds
- * while anything may wait; whether anything may. */
-bool dure_waits_check(struct dure_plane *plane, uint64_t now_ns);
+/* Close the words of those who lost their patience. Fail open: words waited for whose client is not
+ * really busy are set to 0, as are all when the agent is gone or nothing went on for
+ * DURE_LONGEST_HOLD_NS. Returns in how many nanoseconds to call it again; 0: nothing may wait. */
+uint64_t dure_waits_check(struct dure_plane *plane, uint64_t now_ns);
 /* Work took so much longer than predicted behind a wait for these clients (a mask): held, roughly,
  * as what runs beside others is slower too. */
 void dure_waited_on_device(struct dure_plane *plane, uint64_t clients, uint64_t held_ns);

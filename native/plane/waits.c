@@ -3,17 +3,38 @@
 
 #define STEP_NS 100000ull
 #define OPEN_FOR_NS 30000000ull
+#define LOOK_NS 10000000ull    /* how often words are checked that nobody is about to change */
+#define LOOK_SOON_NS 100000ull /* after one was closed for another, who may have ended just then */
 #define ATTEMPTS 4
 
 /* ---- the client's own word ------------------------------------------------------------------- */
 
-void close_word(struct dure_plane *plane)
+static uint32_t new_number(void)
+{
+    return (uint32_t)(dure_now_ns() >> 8) | 1u;
+}
+
+/* For how long a tenant with work since then still lets others run beside it. A patience shorter
+ * than a pause is none: nobody could look in time. */
+static uint64_t patience_left(const struct view *view, uint32_t tenant, uint64_t busy_since_ns)
+{
+    struct turn turn = read_turn(view);
+    if (turn.plan == NULL || turn.squad >= load(&turn.plan->squads))
+        return 0;
+    uint64_t patience = load(&turn.plan->orders[turn.squad][tenant].patience_ns);
+    uint64_t spent = since(busy_since_ns, view->now_ns);
+    return patience > DURE_PAUSE_NS && spent < patience ? patience - spent : 0;
+}
+
+/* While it is patient its word stays open; who waits for it closes it in time. */
+void close_word(struct dure_plane *plane, uint64_t now_ns)
 {
     uint32_t *word = &plane->rotation->closed[plane->client];
     if (load(&plane->control->side_by_side) == 0 || load(word) != 0)
         return;
-    uint32_t number = (uint32_t)(dure_now_ns() >> 8) | 1u;
-    __atomic_store_n(word, number, __ATOMIC_SEQ_CST);
+    struct view view = view_of(plane, now_ns);
+    if (patience_left(&view, plane->tenant, load(&plane->slot->activity.busy_since_ns)) == 0)
+        __atomic_store_n(word, new_number(), __ATOMIC_SEQ_CST);
 }
 
 uint32_t closed_word(const struct dure_plane *plane)
@@ -42,8 +63,7 @@ static uint64_t masters_of(const struct turn *turn)
         while (members != 0) {
             uint32_t tenant = pop(&members);
             const struct dure_order *order = &turn->plan->orders[squad][tenant];
-            bool held = load(&order->yields) != 0 || load(&order->budget_ns) != 0;
-            if (held || load(&order->patience_ns) > DURE_PAUSE_NS)
+            if (load(&order->yields) != 0 || load(&order->budget_ns) != 0)
                 masters &= ~bit(tenant);
         }
     }
@@ -144,19 +164,52 @@ static bool really_busy(const struct dure_plane *plane, uint32_t client, uint64_
     return (load(&plane->control->live_clients) & bit(client)) != 0 && is_busy(words, now_ns);
 }
 
-bool dure_waits_check(struct dure_plane *plane, uint64_t now_ns)
+static uint32_t tenant_of(const struct dure_plane *plane, uint32_t client)
+{
+    for (uint32_t tenant = 0; tenant < DURE_TENANTS; tenant++)
+        if (load(&plane->control->tenants[tenant].clients) & bit(client))
+            return tenant;
+    return DURE_TENANTS;
+}
+
+/* The word of a client that has lost patience, closed in its place; what it may have ended
+ * meanwhile is seen when this is called again. When to look again. */
+static uint64_t close_in_time(struct dure_plane *plane, uint32_t client, bool busy,
+                              uint64_t now_ns)
+{
+    uint32_t tenant = tenant_of(plane, client);
+    if (tenant == DURE_TENANTS)
+        return LOOK_NS;
+    struct view view = view_of(plane, now_ns);
+    uint64_t began_ns = busy ? load(&plane->clients[client]->busy_since_ns) : now_ns;
+    uint64_t left = patience_left(&view, tenant, began_ns);
+    if (!busy || left != 0)
+        return left != 0 && left < LOOK_NS ? left : LOOK_NS;
+    uint32_t open = 0;
+    __atomic_compare_exchange_n(&plane->rotation->closed[client], &open, new_number(), false,
+                                __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+    return LOOK_SOON_NS;
+}
+
+uint64_t dure_waits_check(struct dure_plane *plane, uint64_t now_ns)
 {
     uint64_t clients = load(&plane->waited_for);
     if (plane->control == NULL || clients == 0)
-        return false;
+        return 0;
     bool alive = agent_alive(plane->control, now_ns) && load(&plane->control->gated) != 0;
     uint64_t held_ns = since(load(&plane->moved_ns), now_ns);
     bool stuck = held_ns >= DURE_LONGEST_HOLD_NS;
+    uint64_t again_ns = LOOK_NS;
     while (clients != 0) {
         uint32_t client = pop(&clients);
         uint32_t *word = &plane->rotation->closed[client];
         uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-        if (seen == 0 || (alive && !stuck && really_busy(plane, client, now_ns)))
+        bool busy = really_busy(plane, client, now_ns);
+        if (seen == 0 && alive && !stuck) {
+            uint64_t left = close_in_time(plane, client, busy, now_ns);
+            again_ns = left < again_ns ? left : again_ns;
+        }
+        if (seen == 0 || (alive && !stuck && busy))
             continue;
         if (__atomic_compare_exchange_n(word, &seen, 0u, false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_RELAXED) && (stuck || !alive))
@@ -165,7 +218,7 @@ bool dure_waits_check(struct dure_plane *plane, uint64_t now_ns)
     /* a client that goes on closes its word again: leave the device some time to see it open */
     if (held_ns >= DURE_LONGEST_HOLD_NS + OPEN_FOR_NS)
         store(&plane->moved_ns, now_ns);
-    return true;
+    return again_ns;
 }
 
 /* Nothing of this client is on the device: nothing waits there. */
@@ -173,14 +226,6 @@ void forget_waits(struct dure_plane *plane)
 {
     if (load(&plane->waited_for) != 0)
         store(&plane->waited_for, 0);
-}
-
-static uint32_t tenant_of(const struct dure_plane *plane, uint32_t client)
-{
-    for (uint32_t tenant = 0; tenant < DURE_TENANTS; tenant++)
-        if (load(&plane->control->tenants[tenant].clients) & bit(client))
-            return tenant;
-    return DURE_TENANTS;
 }
 
 void dure_waited_on_device(struct dure_plane *plane, uint64_t clients, uint64_t held_ns)

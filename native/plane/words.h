@@ -112,7 +112,7 @@ static inline struct view view_of(const struct dure_plane *plane, uint64_t now_n
 bool agent_alive(const struct dure_control *control, uint64_t now_ns);
 
 /* waits.c: the own word that others' streams wait for */
-void close_word(struct dure_plane *plane);
+void close_word(struct dure_plane *plane, uint64_t now_ns);
 uint32_t closed_word(const struct dure_plane *plane);
 void open_word(struct dure_plane *plane, uint32_t seen);
 void forget_waits(struct dure_plane *plane);

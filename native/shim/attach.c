@@ -17,7 +17,8 @@
 #include "shim.h"
 
 #define RETRY_NS 1000000000ull
-#define RETRY_SLOW_NS 30000000000ull /* where the last answer took long: a try must not cost much */
+#define RETRY_SLOW_NS 2000000000ull /* where the last answer took long, doubled each time up to */
+#define SLOWEST_DOUBLED 4           /* as often: a try must not cost much */
 #define SLOW_NS 100000000ull
 #define CONTEXTS 64
 
@@ -340,8 +341,14 @@ static void attach_if_due(struct dure_device *device, const struct dure_link *st
         if (stale == NULL || abandoned(stale))
             try_attach(device);
         uint64_t ended_ns = dure_now_ns();
-        if (ended_ns - now_ns > SLOW_NS)
-            __atomic_store_n(&device->next_attach_ns, ended_ns + RETRY_SLOW_NS, __ATOMIC_RELAXED);
+        bool slow = ended_ns - now_ns > SLOW_NS;
+        if (slow)
+            __atomic_store_n(&device->next_attach_ns,
+                             ended_ns + (RETRY_SLOW_NS << device->slow_attaches), __ATOMIC_RELAXED);
+        if (!slow)
+            device->slow_attaches = 0;
+        else if (device->slow_attaches < SLOWEST_DOUBLED)
+            device->slow_attaches++;
     }
     __atomic_store_n(&device->attaching, false, __ATOMIC_RELEASE);
 }

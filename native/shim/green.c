@@ -15,6 +15,8 @@
 
 #define GROUPS_MOST 64
 #define NO_SETS UINT32_MAX
+#define TRIES 5 /* to make a set, and between two of them: */
+#define RETRY_NS 1000000000ull
 
 uint32_t dure_moved_streams;
 
@@ -48,24 +50,33 @@ static bool split_device(struct dure_device *device, unsigned group_sms)
     return true;
 }
 
-static bool create_set(struct dure_device *device, unsigned group_sms,
-                       struct dure_set_context *made)
+/* Returns the step that failed, with its result, or NULL. */
+static const char *create_set(struct dure_device *device, unsigned group_sms,
+                              struct dure_set_context *made, cu_result *result)
 {
     cu_desc description;
+    *result = CU_NOT_SUPPORTED;
     if (!split_device(device, group_sms) ||
         (uint32_t)made->group_first + made->group_count > device->groups)
-        return false;
+        return "the split into groups";
     for (uint16_t group = 0; group < made->group_count; group++)
         made->sms += device->split[made->group_first + group].of.sm.count;
-    if (dure_real.cuDevResourceGenerateDesc(&description, &device->split[made->group_first],
-                                            made->group_count) != CU_OK)
-        return false;
-    if (dure_real.cuGreenCtxCreate(&made->green, description, device->ordinal,
-                                   CU_GREEN_WITH_DEFAULT_STREAM) != CU_OK)
-        return false;
-    return dure_real.cuCtxFromGreenCtx(&made->context, made->green) == CU_OK &&
-           dure_real.cuGreenCtxStreamCreate(&made->stream, made->green, CU_STREAM_IS_NON_BLOCKING,
-                                            0) == CU_OK;
+    *result = dure_real.cuDevResourceGenerateDesc(&description, &device->split[made->group_first],
+                                                  made->group_count);
+    if (*result != CU_OK)
+        return "the description";
+    *result = dure_real.cuGreenCtxCreate(&made->green, description, device->ordinal,
+                                         CU_GREEN_WITH_DEFAULT_STREAM);
+    if (*result != CU_OK)
+        return "the green context";
+    *result = dure_real.cuCtxFromGreenCtx(&made->context, made->green);
+    if (*result == CU_OK)
+        *result = dure_real.cuGreenCtxStreamCreate(&made->stream, made->green,
+                                                   CU_STREAM_IS_NON_BLOCKING, 0);
+    if (*result == CU_OK)
+        return NULL;
+    dure_real.cuGreenCtxDestroy(made->green);
+    return "its stream";
 }
 
 static struct dure_set_context *known_set(struct dure_device *device, cu_context context,
@@ -80,14 +91,26 @@ static struct dure_set_context *known_set(struct dure_device *device, cu_context
     return NULL;
 }
 
-static void say_it_failed(struct dure_link *link, const struct dure_device *device)
+static void say_it_failed(const struct dure_device *device, const struct dure_set_context *made,
+                          const char *step, cu_result result)
 {
     static bool said;
-    dure_flag(link, DURE_FLAG_NO_GREEN, true);
     if (!said)
-        dure_log("compute-unit sets do not work on GPU %d: sharing it in time only",
-                 device->ordinal);
+        dure_log("groups %u to %u of GPU %d cannot be had for oneself (%s: error %d): shared in "
+                 "time for now",
+                 made->group_first, made->group_first + made->group_count - 1, device->ordinal,
+                 step, result);
     said = true;
+}
+
+/* A place for a set: that of an earlier try which may be repeated, or a free one. */
+static struct dure_set_context *place_for(struct dure_device *device,
+                                          struct dure_set_context *earlier)
+{
+    if (earlier == NULL)
+        return known_set(device, NULL, (struct dure_set){0, 0});
+    bool again = earlier->tries < TRIES && dure_now_ns() >= earlier->retry_ns;
+    return again ? earlier : NULL;
 }
 
 /* The context of a set, made where there is none; NULL where that does not work or not now.
@@ -96,22 +119,27 @@ struct dure_set_context *dure_set_context_for(struct dure_device *device, struct
                                               cu_context context, struct dure_set set)
 {
     struct dure_set_context *found = known_set(device, context, set);
-    if (found != NULL)
-        return found->failed ? NULL : found;
-    found = known_set(device, NULL, (struct dure_set){0, 0}); /* a free place */
+    if (found != NULL && !found->failed)
+        return found;
+    found = place_for(device, found);
     if (found == NULL || device->making_set || device->groups == NO_SETS ||
         __atomic_load_n(&dure_captures, __ATOMIC_RELAXED) != 0)
         return NULL;
     struct dure_set_context made = {
-        .group_first = set.group_first, .group_count = set.group_count, .of = context};
+        .group_first = set.group_first, .group_count = set.group_count, .of = context,
+        .tries = found->tries + 1};
+    cu_result result;
     unsigned group_sms = link->plane.control->group_sms;
     device->making_set = true;
     pthread_mutex_unlock(&device->lock);
-    made.failed = !create_set(device, group_sms, &made);
+    const char *step = create_set(device, group_sms, &made, &result);
+    made.failed = step != NULL;
+    made.retry_ns = dure_now_ns() + RETRY_NS;
     pthread_mutex_lock(&device->lock);
     device->making_set = false;
+    dure_flag(link, DURE_FLAG_NO_GREEN, made.failed);
     if (made.failed)
-        say_it_failed(link, device);
+        say_it_failed(device, &made, step, result);
     *found = made;
     device->green_open += !made.failed;
     __atomic_store_n(&link->plane.slot->counters.green_contexts, device->green_open,

@@ -112,6 +112,8 @@ struct dure_set_context {
     cu_stream stream;   /* on which kernels of graphs are captured */
     uint32_t sms;
     bool failed;
+    uint32_t tries;
+    uint64_t retry_ns; /* where it failed: when it may be tried again */
 };
 
 struct dure_device {
@@ -136,6 +138,7 @@ struct dure_device {
     bool announced; /* a failure was logged */
     cu_device ordinal;
     uint64_t next_attach_ns;
+    uint32_t slow_attaches; /* in a row; by whoever is attaching */
     uint16_t active[DURE_STREAMS];
     uint64_t memory_bytes;
     struct dure_link links[DURE_LINKS];

@@ -2,8 +2,9 @@
  *
  * A wait that nobody ends would stop the program for good, whatever call it is in, so a thread of
  * our own looks every few milliseconds whether who is waited for is really busy, and opens his word
- * where not. It touches shared words alone, never the driver, which may block; it is started with
- * the first wait and sleeps while there are none.
+ * where not; sooner where somebody is about to lose patience, to close his. It touches shared words
+ * alone, never the driver, which may block; it is started with the first wait and sleeps while there
+ * are none.
  */
 #include <signal.h>
 #include <string.h>
@@ -15,7 +16,8 @@
 #define REGISTER_PORTABLE 1u
 #define REGISTER_MAPPED 2u
 #define WAIT_FOR_EQUAL 1u
-#define LOOK_NS 10000000l
+#define LOOK_NS 10000000ull
+#define SOONEST_NS 50000ull /* between two looks: it is a thread of somebody else's program */
 #define IDLE_LOOKS 100           /* without anything to watch, then it sleeps */
 #define LEFT 8                   /* pages of agents that are gone */
 #define LEFT_FOR_NS 60000000000ull
@@ -96,25 +98,28 @@ static bool open_left(uint64_t now_ns)
     return any;
 }
 
-static bool look(void)
+/* In how many nanoseconds to look again; 0: there is nothing to watch. */
+static uint64_t look(void)
 {
     uint64_t now_ns = dure_now_ns();
-    bool any = open_left(now_ns);
+    uint64_t again_ns = open_left(now_ns) ? LOOK_NS : 0;
     for (cu_device ordinal = 0; ordinal < DURE_DEVICES; ordinal++) {
         struct dure_device *device = dure_device_known(ordinal);
         struct dure_link *link = device != NULL ? dure_link_peek(device) : NULL;
         if (link == NULL)
             continue;
-        any = dure_waits_check(&link->plane, now_ns) || any;
+        uint64_t due_ns = dure_waits_check(&link->plane, now_ns);
+        if (due_ns != 0 && (again_ns == 0 || due_ns < again_ns))
+            again_ns = due_ns;
         dure_link_drop(link);
     }
-    return any;
+    return again_ns;
 }
 
 static void sleep_until_wanted(void)
 {
     __atomic_store_n(&watching, false, __ATOMIC_SEQ_CST);
-    if (look()) {
+    if (look() != 0) {
         __atomic_store_n(&watching, true, __ATOMIC_SEQ_CST);
         return;
     }
@@ -126,11 +131,14 @@ static void sleep_until_wanted(void)
 
 static void *watch(void *nothing)
 {
-    struct timespec pause = {0, LOOK_NS};
+    uint64_t again_ns = 0;
     int idle = 0;
     for (;;) {
+        uint64_t wait_ns = again_ns == 0 || again_ns > LOOK_NS ? LOOK_NS : again_ns;
+        struct timespec pause = {0, (long)(wait_ns > SOONEST_NS ? wait_ns : SOONEST_NS)};
         nanosleep(&pause, NULL);
-        idle = look() ? 0 : idle + 1;
+        again_ns = look();
+        idle = again_ns != 0 ? 0 : idle + 1;
         if (idle == IDLE_LOOKS) {
             idle = 0;
             sleep_until_wanted();

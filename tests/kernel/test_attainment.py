@@ -1,5 +1,6 @@
 import pytest
 
+from dure.domain.latency import bucket_of
 from dure.domain.readings import TenantReading
 from dure.domain.tenant import AvailabilitySlo, LatencySlo, Slo, ThroughputSlo
 from dure.domain.units import NS_PER_MS, NS_PER_S
@@ -51,6 +52,17 @@ def test_waiting_a_shim_cannot_see_is_added_unless_latency_is_reported() -> None
     burst_only = after(LATENCY, seen._replace(reported=False))
     assert burst_only.latency_ns() > reported.latency_ns()
     assert burst_only.headroom() < reported.headroom()
+
+
+def test_no_request_is_taken_to_be_older_than_the_work_without_pause_it_was_served_in() -> None:
+    seen = served("a", requests=5, latency_ns=5 * NS_PER_MS)._replace(
+        busy_ns=TICK_NS * 9 // 10, reported=False
+    )
+    short = after(LATENCY, seen._replace(ages=((bucket_of(8 * NS_PER_MS), 5),)))
+    long = after(LATENCY, seen._replace(ages=((bucket_of(900 * NS_PER_MS), 5),)))
+    assert short.latency_ns() == pytest.approx(8 * NS_PER_MS, rel=0.1)
+    assert long.latency_ns() == after(LATENCY, seen).latency_ns()
+    assert short.safety() > 1.0 > long.safety()
 
 
 def test_a_rate_below_the_promise_is_a_risk_while_there_is_work() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dure.domain.events import PolicyRequested, ReadingsTaken
+from dure.domain.events import PolicyRequested, ReadingsTaken, TenantChanged
 from dure.domain.ids import TenantId
 from dure.domain.plan import Plan
 from dure.domain.tenant import AvailabilitySlo, Slo, Tenant, TenantClass, ThroughputSlo
@@ -88,6 +88,27 @@ def test_patience_shrinks_while_a_promise_fails_and_comes_back(policy: str) -> N
     served_for(made, range(550, 3000), late=0)
     assert failing < 0.2 * calm
     assert patience_of(made, WEB.id) == pytest.approx(calm, rel=0.1)
+
+
+def test_slo_gains_patience_the_sooner_the_farther_its_target_is() -> None:
+    left = {}
+    for latency_ms in (2, 16):
+        made = joined(WEB, Tenant(A), policy="slo")
+        for number in range(1, 50):
+            web = served("web", requests=10, latency_ns=latency_ms * NS_PER_MS)
+            tick(made, number, web, working("a", 0.5))
+        left[latency_ms] = patience_of(made, WEB.id)
+    assert left[2] > 3 * left[16]
+
+
+def test_another_target_is_approached_with_care() -> None:
+    made = joined(WEB, Tenant(A), policy="slo")
+    first_ns = patience_of(made, WEB.id)
+    served_for(made, range(1, 500), late=0)
+    assert patience_of(made, WEB.id) > 10 * first_ns
+    tighter = service("web", target_ms=10.0)
+    made.handle(TenantChanged(500 * TICK_NS, tighter))
+    assert patience_of(made, WEB.id) == pytest.approx(0.5 * first_ns, abs=50_000)
 
 
 def test_slo_loses_patience_over_a_risk_that_hybrid_bears() -> None:

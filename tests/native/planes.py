@@ -72,9 +72,9 @@ class MemoryPlane:
         plane_library().dure_waits_placed(self.planes[client], waits, now_ns)
         return list(waits.clients[: waits.count])
 
-    def check_waits(self, client: int, now_ns: int) -> bool:
-        """Open words of who is not really busy; whether anything may wait."""
-        return bool(plane_library().dure_waits_check(self.planes[client], now_ns))
+    def check_waits(self, client: int, now_ns: int) -> int:
+        """Close and open words in time; when to look again, 0 where nothing may wait."""
+        return int(plane_library().dure_waits_check(self.planes[client], now_ns))
 
     def spent_ns(self, tenant: int) -> int:
         """What counts of its spending in this round; nothing while no squad is in force."""

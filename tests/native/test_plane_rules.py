@@ -274,6 +274,20 @@ class TestTheLedger:
         assert slot.activity.busy_since_ns == 0
         assert slot.activity.idle_since_ns == T0 + 7 * MS
 
+    def test_the_age_of_work_goes_on_over_gaps_that_are_no_pauses(self) -> None:
+        world = _world(_plan())
+        for began, ended in (
+            (T0, T0 + MS),
+            (T0 + MS + 100_000, T0 + 3 * MS),
+            (T0 + 5 * MS, T0 + 6 * MS),
+        ):
+            _server_works(world, began)
+            world.finished(SERVER, 1 * MS, ended)
+            world.drained(SERVER, ended)
+        slot = world.slots[SERVER]
+        assert slot.age[bucket_of(MS)] == 2
+        assert slot.age[bucket_of(3 * MS)] == 1
+
     def test_figures_of_a_tick_begin_anew_with_the_next(self) -> None:
         world = _world(_plan())
         _server_works(world)

@@ -46,8 +46,8 @@ def test_a_launch_waits_for_the_clients_of_who_it_yields_to() -> None:
 
 @pytest.mark.parametrize(
     "server",
-    [{"yields": 1 << OTHER}, {"budget_ns": MS}, {"patience_ns": 200_001}, {"member": 0}],
-    ids=["held for another", "held by a budget", "patient", "not always there"],
+    [{"yields": 1 << OTHER}, {"budget_ns": MS}, {"member": 0}],
+    ids=["held for another", "held by a budget", "not always there"],
 )
 def test_nobody_waits_there_for_who_may_be_held_itself(server: dict[str, int]) -> None:
     assert world_of(plan_of(server)).waits(TRAINER, SHORT, T0) is None
@@ -113,6 +113,38 @@ def test_the_word_of_who_is_busy_stays_closed_and_that_of_who_is_not_is_opened()
     assert closed[SERVER] == 0
     world.launched(SERVER, SHORT, T0 + 106 * MS)
     assert closed[SERVER] != 0, "it was only slow"
+
+
+def test_a_patient_tenants_word_is_closed_by_who_waits_for_it_once_its_patience_is_over() -> None:
+    world = world_of(plan_of({"patience_ns": 3 * MS}))
+    closed = world.rotation.closed
+    assert world.waits(TRAINER, SHORT, T0) == [SERVER]
+    assert world.check_waits(TRAINER, T0) == 3 * MS, "it may begin any moment"
+    world.launched(SERVER, Launch(COMPUTE, MS), T0 + MS)
+    assert closed[SERVER] == 0
+    assert world.check_waits(TRAINER, T0 + 2 * MS) == 2 * MS
+    assert closed[SERVER] == 0
+    assert 0 < world.check_waits(TRAINER, T0 + 4 * MS) < MS, "it may have ended just then"
+    assert closed[SERVER] != 0
+    world.drained(SERVER, T0 + 5 * MS)
+    assert closed[SERVER] == 0
+
+
+def test_a_patient_tenant_that_launches_late_closes_its_word_itself() -> None:
+    world = world_of(plan_of({"patience_ns": 3 * MS}))
+    world.launched(SERVER, SHORT, T0)
+    world.launched(SERVER, SHORT, T0 + 2 * MS)
+    assert world.rotation.closed[SERVER] == 0
+    world.launched(SERVER, SHORT, T0 + 3 * MS)
+    assert world.rotation.closed[SERVER] != 0
+
+
+def test_a_word_closed_for_one_who_ended_meanwhile_is_opened_again() -> None:
+    world = world_of(plan_of({"patience_ns": 3 * MS}))
+    world.waits(TRAINER, SHORT, T0)
+    world.rotation.closed[SERVER] = 77
+    world.check_waits(TRAINER, T0)
+    assert world.rotation.closed[SERVER] == 0
 
 
 @pytest.mark.parametrize("end", ["the agent is gone", "nothing is gated", "its slot is free"])

@@ -54,6 +54,7 @@ class _Last:
     latency: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(BUCKET_COUNT, dtype=np.int64)
     )
+    age: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BUCKET_COUNT, dtype=np.int64))
     reported_latency: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(BUCKET_COUNT, dtype=np.int64)
     )
@@ -74,6 +75,7 @@ class _Gathered:
     bursts: int = 0
     late: int = 0
     burst_gpu_ns: int = 0
+    ages: dict[int, int] = field(default_factory=dict)
     gap_ns: int = 0
     longest_kernel_ns: int = 0
     memory_bytes: int = 0
@@ -257,11 +259,10 @@ class Meter:
             moved = _plausible_steps(latency, last.latency)
             into.bursts += steps["bursts"]
             into.late += steps["late"]
-        for index in np.flatnonzero(moved):
-            bucket = int(index)
-            found = into.deeds.latencies
-            found[bucket] = found.get(bucket, 0) + int(moved[index])
-        last.latency, last.reported_latency = latency, reported_latency
+        _count(into.deeds.latencies, moved)
+        age = words.age.astype(np.int64)
+        _count(into.ages, _plausible_steps(age, last.age))
+        last.latency, last.age, last.reported_latency = latency, age, reported_latency
 
     def _look_at_state(self, words: CounterReading, into: _Gathered, now_ns: int) -> None:
         counters, activity = words.counters, words.activity
@@ -347,6 +348,7 @@ def _reading(tenant: TenantId, found: _Gathered, reported: bool) -> TenantReadin
         memory_bytes=found.memory_bytes,
         memory_peak_bytes=found.memory_peak_bytes,
         running=found.running,
+        ages=tuple(sorted(found.ages.items())),
     )
 
 
@@ -379,6 +381,13 @@ def _plausible(step: int) -> int:
 def _plausible_steps(now: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
     steps = now - before
     return np.where((steps >= 0) & (steps <= _MOST), steps, 0)
+
+
+def _count(into: dict[int, int], steps: NDArray[np.int64]) -> None:
+    """Add what a histogram grew by."""
+    for index in np.flatnonzero(steps):
+        bucket = int(index)
+        into[bucket] = into.get(bucket, 0) + int(steps[index])
 
 
 def _bytes(value: int) -> int:

@@ -72,7 +72,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "dure_launched_before": (None, (_P, c_uint64, c_uint64, c_uint64)),
     "dure_waits_now": (c_bool, (_P, POINTER(Launch), c_uint64, POINTER(Waits))),
     "dure_waits_placed": (None, (_P, POINTER(Waits), c_uint64)),
-    "dure_waits_check": (c_bool, (_P, c_uint64)),
+    "dure_waits_check": (c_uint64, (_P, c_uint64)),
     "dure_waited_on_device": (None, (_P, c_uint64, c_uint64)),
     "dure_sampled": (None, (_P, POINTER(layout.Sample))),
     "dure_reported": (None, (_P, c_uint64)),

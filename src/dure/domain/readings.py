@@ -36,6 +36,9 @@ class TenantReading(NamedTuple):
     memory_bytes: int
     memory_peak_bytes: int
     running: KernelClass
+    ages: tuple[tuple[int, int], ...] = ()
+    """For each burst that ended, how long work had gone on without a pause: (bucket, count). No
+    request that was served meanwhile can have been longer on its way."""
 
 
 class KernelSample(NamedTuple):

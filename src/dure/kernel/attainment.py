@@ -29,6 +29,7 @@ class _Fading:
     time_ns: float = 0.0
     busy_ns: float = 0.0
     buckets: dict[int, float] = field(default_factory=dict)
+    ages: dict[int, float] = field(default_factory=dict)
 
     def add(self, elapsed_ns: int, reading: TenantReading) -> None:
         keep = 0.5 ** (elapsed_ns / self.half_life_ns)
@@ -38,25 +39,33 @@ class _Fading:
         self.busy_ns = self.busy_ns * keep + reading.busy_ns
         if not reading.latencies and keep > 0.99:
             return
-        buckets = self.buckets
-        for bucket in list(buckets):
-            buckets[bucket] *= keep
-            if buckets[bucket] < 1e-3:
-                del buckets[bucket]
-        for bucket, count in reading.latencies:
-            buckets[bucket] = buckets.get(bucket, 0.0) + count
+        _fade(self.buckets, keep, reading.latencies)
+        _fade(self.ages, keep, reading.ages)
 
     def upper_ns(self, share: float, *, reported: bool) -> float:
         """The latency a share of requests stays below, waiting in the tenant's own queue added.
 
         A shim sees a request from its first launch on. What it waited before is estimated from
         how busy the tenant is, as for random arrivals at one server; reports make that needless.
+        Where others run beside it for a while and then make room that says too much. But no
+        request is older than the work without a pause in which it was served.
         """
         burst = quantile_ns(self.buckets.items(), share)
         if reported or self.time_ns <= 0.0 or self.requests < 1.0:
             return burst
         service = self.busy_ns / self.requests
-        return burst + waiting_ns(service, self.busy_ns / self.time_ns, share)
+        upper = burst + waiting_ns(service, self.busy_ns / self.time_ns, share)
+        return min(upper, quantile_ns(self.ages.items(), share)) if self.ages else upper
+
+
+def _fade(counts: dict[int, float], keep: float, more: tuple[tuple[int, int], ...]) -> None:
+    """Counts by bucket fade, and new ones are added."""
+    for bucket in list(counts):
+        counts[bucket] *= keep
+        if counts[bucket] < 1e-3:
+            del counts[bucket]
+    for bucket, count in more:
+        counts[bucket] = counts.get(bucket, 0.0) + count
 
 
 @dataclass(slots=True)
@@ -137,6 +146,10 @@ class Attainment:
     def headroom(self) -> float:
         """Target over the upper percentile of the short window; 1 means none is left."""
         return self._headroom
+
+    def safety(self) -> float:
+        """How many times over the latency target is kept with a margin; 1: nothing is known."""
+        return self._headroom * _NEAR_TARGET if math.isfinite(self._headroom) else 1.0
 
     def _measure_headroom(self) -> float:
         if self.slo.latency is None or self._short.requests < _FEW_REQUESTS:

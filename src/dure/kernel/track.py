@@ -24,7 +24,11 @@ _PATIENCE_DOWN = 0.93
 _STRICT_UP = 1.003
 _LENIENT_UP = 1.01
 """Per tick: halves in 0.2 s of danger, doubles in 4.6 s or 1.4 s without."""
-_LEAST_PATIENCE = 0.02
+_FASTEST_UP = 10.0
+"""A strict policy's patience grows so many times as fast while its target is far away."""
+_FIRST_PATIENCE = 0.0625
+_LEAST_STRICT = 0.005
+_LEAST_LENIENT = 0.02
 _WEIGHT_RATE = 0.1
 """Eq. 3's α, per tick of full shortfall."""
 _WEIGHT_RANGE = 2.0
@@ -44,9 +48,9 @@ class RemainingSource(Enum):
     ATTAINED = "least attained service"
 
 
-def _adapted(patience: float, growth: float, *, danger: bool) -> float:
+def _adapted(patience: float, growth: float, least: float, *, danger: bool) -> float:
     if danger:
-        return max(_LEAST_PATIENCE, patience * _PATIENCE_DOWN)
+        return max(least, patience * _PATIENCE_DOWN)
     return min(1.0, patience * growth)
 
 
@@ -82,7 +86,7 @@ class Track:
     hungry_since_ns: int | None = None
     """Since when it has had work and received nothing."""
     memory_peak_bytes: int = 0
-    strict_patience: float = 0.25
+    strict_patience: float = _FIRST_PATIENCE
     """Part of a policy's patience that is left, for policies that let no promise get near
     failing."""
     lenient_patience: float = 1.0
@@ -116,6 +120,8 @@ class Track:
     def retell(self, tenant: Tenant) -> None:
         """The owner changed its wishes; what was learned stays."""
         self.weight *= tenant.weight / self.tenant.weight
+        if tenant.slo.latency != self.tenant.slo.latency:
+            self.strict_patience = min(self.strict_patience, _FIRST_PATIENCE)
         self.tenant = tenant
         self.attainment.slo = tenant.slo
 
@@ -212,8 +218,11 @@ class Track:
         """Make room sooner when promises get into danger, and later again while all is well."""
         attainment = self.attainment
         risk, failing = attainment.at_risk(), attainment.late_pressure() > _FAILING
-        self.strict_patience = _adapted(self.strict_patience, _STRICT_UP, danger=risk)
-        self.lenient_patience = _adapted(self.lenient_patience, _LENIENT_UP, danger=failing)
+        strict_up = _STRICT_UP ** min(_FASTEST_UP, attainment.safety() ** 2)
+        self.strict_patience = _adapted(self.strict_patience, strict_up, _LEAST_STRICT, danger=risk)
+        self.lenient_patience = _adapted(
+            self.lenient_patience, _LENIENT_UP, _LEAST_LENIENT, danger=failing
+        )
 
     def adapt_weight(self) -> None:
         """Eq. 3: w(t+1) = w(t) · exp(α · (SLO_target − SLO_actual)), within a range."""

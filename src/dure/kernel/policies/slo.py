@@ -73,7 +73,7 @@ class SloPolicy:
 
     name: ClassVar[str] = "slo"
 
-    patience: float = 0.2
+    patience: float = 0.8
     """Part of a latency target for which a service may be busy before others make room; less
     while a promise is at risk."""
     tolerance: float = 0.05

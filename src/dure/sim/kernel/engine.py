@@ -226,6 +226,7 @@ def _end_burst(state: State, index: int) -> None:
         state.latencies[index, _bucket(latency)] += 1
         if 0 < tenant.target_ns < latency:
             tenant.r_late += 1
+    state.ages[index, _bucket(device.now - tenant.busy_since)] += 1
     tenant.burst_since = -1
     tenant.burst_ended = device.now
     linger = state.orders[device.squad, index].linger_ns if device.gated != 0 else 0

@@ -249,6 +249,7 @@ class State(NamedTuple):
     group_sms: NDArray[np.float64]
     held: NDArray[np.float64]  # tenant x group
     latencies: NDArray[np.int64]  # tenant x bucket, since the last tick
+    ages: NDArray[np.int64]  # the same, of work without a pause
     done: NDArray[np.void]
     samples: NDArray[np.void]
     edges: NDArray[np.void]
@@ -277,6 +278,7 @@ def blank_state(
         group_sms=sms,
         held=np.zeros((tenants, groups), np.float64),
         latencies=np.zeros((tenants, BUCKET_COUNT), np.int64),
+        ages=np.zeros((tenants, BUCKET_COUNT), np.int64),
         done=np.zeros(DONE_ROOM, DONE),
         samples=np.zeros(SAMPLE_ROOM, SAMPLE),
         edges=np.zeros(EDGE_ROOM, EDGE),

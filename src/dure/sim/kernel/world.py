@@ -80,6 +80,7 @@ class World:
             if name.startswith("r_"):
                 tenants[name] = 0
         self.state.latencies[:] = 0
+        self.state.ages[:] = 0
         return readings, samples
 
     def publish(self, plan: Plan) -> None:
@@ -243,8 +244,6 @@ class World:
 
     def _reading(self, index: int) -> TenantReading:
         tenant = self.state.tenants[index]
-        counts = self.state.latencies[index]
-        filled = np.nonzero(counts)[0]
         signature = tenant["graph_signature"] if tenant["graph"] else tenant["kernel"]
         memory = self.loads[index].memory_bytes
         return TenantReading(
@@ -257,7 +256,7 @@ class World:
             longest_hold_ns=self._longest_hold(index),
             bursts=int(tenant["r_bursts"]),
             late=int(tenant["r_late"]),
-            latencies=tuple((int(b), int(counts[b])) for b in filled),
+            latencies=_filled(self.state.latencies[index]),
             reported=bool(tenant["reports"]),
             burst_gpu_ns=int(tenant["r_burst_gpu_ns"]),
             gap_ns=int(tenant["r_gap_ns"]),
@@ -265,6 +264,7 @@ class World:
             memory_bytes=memory,
             memory_peak_bytes=memory,
             running=KernelClass(int(self.state.kernels[signature]["kernel_class"])),
+            ages=_filled(self.state.ages[index]),
         )
 
     def _longest_hold(self, index: int) -> int:
@@ -320,6 +320,11 @@ class World:
         for tenant in tenants:
             mask |= 1 << self._index[tenant]
         return np.uint64(mask)
+
+
+def _filled(counts: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+    """A histogram without its empty buckets."""
+    return tuple((int(bucket), int(counts[bucket])) for bucket in np.nonzero(counts)[0])
 
 
 @dataclass(slots=True)
