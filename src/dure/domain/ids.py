@@ -19,3 +19,9 @@ PoolId = NewType("PoolId", str)
 
 ArtefactId = NewType("ArtefactId", str)
 """A model's weights or a data set."""
+
+ContainerId = NewType("ContainerId", str)
+"""A container's full id, as its runtime gives it."""
+
+GpuUuid = NewType("GpuUuid", str)
+"""A GPU of a host, as NVML names it."""

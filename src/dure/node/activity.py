@@ -1,0 +1,176 @@
+"""When a unit's bursts of GPU work begin and end, judged from what the monitor can see.
+
+Memory and the list of processes are known at once, samples of compute use only 1/6 to 1 s later.
+So a burst begins when memory rises (the input comes) or a sample shows work, and ends when memory
+falls or, where it stays, when no sample has shown work for longer than the samples lag.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dure.domain.units import MIB, NS_PER_S
+from dure.node.history import Burst
+from dure.node.settings import NodeSettings
+
+RISE_BYTES = 16 * MIB
+"""Smaller changes of memory are housekeeping of the driver."""
+FREED_SHARE = 0.25
+"""Who gives back this part of what a burst took has its results."""
+WORK_SHARE = 0.01
+"""A sample above this shows work; NVML counts whole percents."""
+DUTY_SPAN_NS = 1 * NS_PER_S
+"""Memory of the average use of compute."""
+DUTY_SEEN_NS = 1_500_000_000
+"""Use of compute is known after this long: the samples' lag and some."""
+SATURATED = 0.95
+"""A GPU busy for this part of a window is busy all the time."""
+
+
+class Phase(Enum):
+    """Where a unit is in its work on the GPU."""
+
+    ABSENT = "not on a GPU"
+    INPUT = "brings its input"
+    COMPUTE = "computes"
+    QUIET = "holds memory and does nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One unit in one table of the monitor."""
+
+    now_ns: int
+    memory_bytes: int
+    share: float
+    others: float
+    """How many others compute on its GPUs; who uses only part of the time counts as that part."""
+    utilization: float
+    """Of the busiest of its GPUs."""
+
+
+@dataclass(slots=True)
+class Activity:
+    """The bursts of one unit: told of each table, and of all time that passes."""
+
+    phase: Phase = Phase.ABSENT
+    memory_bytes: int = 0
+    share: float = 0.0
+    ended_ns: int | None = None
+    """When its last burst ended."""
+    peak_bytes: int = 0
+    work_ns: float = 0.0
+    """Length of the present burst so far as it would be alone, without its allocations."""
+    input_ns: float = 0.0
+    """Time it has run since its memory rose: for its input copy, at first."""
+    launched: bool = False
+    """It was let go with its input copied: the burst counts from there."""
+    duty: float | None = None
+    """Part of the GPU's time it uses when it may."""
+    _base_bytes: int = 0
+    _others: float = 0.0
+    _utilization: float = 0.0
+    _seen_ns: int | None = None
+    _alive_ns: int = 0
+    """Last sign of life: memory changed, a sample of work, or it was let go."""
+    _deaf_until_ns: int = 0
+    """Samples until then still tell of the burst before."""
+    _duty_sum_ns: float = 0.0
+    _duty: float = 0.0
+
+    @property
+    def active(self) -> bool:
+        """In a burst."""
+        return self.phase in (Phase.INPUT, Phase.COMPUTE)
+
+    def let_go(self, now_ns: int, *, launch: bool) -> None:
+        """It was held and may go on; `launch`: with its input copied, for its turn."""
+        self._alive_ns = max(self._alive_ns, now_ns)
+        if launch and self.phase is Phase.INPUT:
+            self.work_ns, self.launched = 0.0, True
+
+    def advance(self, now_ns: int, *, held: bool) -> None:
+        """Time has passed; `held`: it was kept from the GPU all the while."""
+        elapsed = now_ns - self._seen_ns if self._seen_ns is not None else 0
+        self._seen_ns = now_ns
+        if held or elapsed <= 0 or not self.active:
+            return
+        self.input_ns += elapsed
+        self.work_ns += elapsed / (1 + self._others)
+        if self._works(now_ns):
+            self._alive_ns = now_ns
+            self._learn_duty(elapsed)
+
+    def look(self, look: Look, settings: NodeSettings, *, kept: bool) -> Burst | None:
+        """Take in a table; returns the burst that ended, if one did."""
+        before = self.memory_bytes
+        rose = look.memory_bytes - before >= RISE_BYTES or look.memory_bytes > before == 0
+        self.memory_bytes, self.share = look.memory_bytes, look.share
+        self._others, self._utilization = look.others, look.utilization
+        if rose or before - look.memory_bytes >= RISE_BYTES or self._works(look.now_ns):
+            self._alive_ns = look.now_ns
+        if self.active:
+            return self._go_on(look, rose, settings)
+        self._base_bytes = min(self._base_bytes, look.memory_bytes)
+        if look.memory_bytes == 0:
+            self.phase = Phase.ABSENT
+        elif rose or (self._works(look.now_ns) and not kept):
+            self.phase = Phase.INPUT if rose else Phase.COMPUTE
+            self.peak_bytes = look.memory_bytes
+            self.work_ns = self.input_ns = self._duty_sum_ns = 0.0
+            self.launched = False
+        return None
+
+    def _go_on(self, look: Look, rose: bool, settings: NodeSettings) -> Burst | None:
+        """One table within a burst."""
+        self.peak_bytes = max(self.peak_bytes, look.memory_bytes)
+        if rose and self.phase is Phase.INPUT:
+            self.work_ns = self.input_ns = 0.0
+        if self._works(look.now_ns):
+            self.phase = Phase.COMPUTE
+        taken = self.peak_bytes - self._base_bytes
+        freed = self.peak_bytes - look.memory_bytes
+        if look.memory_bytes == 0:
+            return self._end(look.now_ns, Phase.ABSENT, 0)
+        if taken >= RISE_BYTES and freed >= max(FREED_SHARE * taken, RISE_BYTES):
+            self._deaf_until_ns = look.now_ns + settings.window_ns
+            return self._end(look.now_ns, Phase.QUIET, 0)
+        return None
+
+    def silent_at_ns(self, settings: NodeSettings) -> int:
+        """When a burst is over if there is no further sign of life."""
+        computes = self.phase is Phase.COMPUTE
+        return self._alive_ns + (settings.quiet_ns if computes else settings.idle_bound_ns)
+
+    def listen(self, now_ns: int, settings: NodeSettings) -> Burst | None:
+        """End a burst that has been silent for too long; not asked while it is kept."""
+        if not self.active or now_ns < self.silent_at_ns(settings):
+            return None
+        computed = self.phase is Phase.COMPUTE
+        burst = self._end(self._alive_ns, Phase.QUIET, now_ns - self._alive_ns)
+        return burst if computed else None
+
+    def _end(self, ended_ns: int, phase: Phase, silence_ns: int) -> Burst | None:
+        self.phase, self.ended_ns = phase, ended_ns
+        self._base_bytes = self.memory_bytes
+        length = round(self.work_ns - silence_ns)
+        if length <= 0:
+            return None
+        return Burst(self.peak_bytes, length, self.launched, self.duty)
+
+    def _works(self, now_ns: int) -> bool:
+        """Whether the last sample shows work, and of this burst."""
+        return self.share > WORK_SHARE and now_ns >= self._deaf_until_ns
+
+    def _learn_duty(self, elapsed: int) -> None:
+        """Average the use of compute while the GPU had room for more."""
+        if self._utilization >= SATURATED > self.share:
+            # Somebody else computes, too: maybe one that is held and whose kernel runs on.
+            return
+        if self._others > 0 and self._utilization >= SATURATED:
+            return
+        span = min(self._duty_sum_ns, DUTY_SPAN_NS)
+        self._duty += elapsed / (span + elapsed) * (self.share - self._duty)
+        self._duty_sum_ns += elapsed
+        if self._duty_sum_ns >= DUTY_SEEN_NS:
+            # Rising samples are the lag of a burst that began: the larger figure counts.
+            self.duty = max(self._duty, self.share)

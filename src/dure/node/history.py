@@ -1,0 +1,124 @@
+"""What is remembered of images: how much memory they take, how long their bursts last."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from dure.domain.units import MIB
+
+STEPS_PER_DOUBLING = 2
+"""Peaks that differ by less than about 40 % are one size of a task."""
+SIZES_PER_IMAGE = 16
+IMAGES = 256
+LENGTHS_KEPT = 7
+"""Lengths of bursts the median is taken of."""
+SAME_PEAK = 0.95
+"""Memory from this part of a remembered peak on counts as having reached it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRecord:
+    """One size of task of one image."""
+
+    image: str
+    peak_bytes: int
+    lengths_ns: tuple[int, ...] = ()
+    """Last bursts, alone, from the start of the input copy to the last of the results."""
+    held_lengths_ns: tuple[int, ...] = ()
+    """The same from the launch on, of those whose input had been copied before."""
+    share: float | None = None
+    """Part of the GPU's time used in bursts, alone."""
+
+    @property
+    def burst_ns(self) -> int | None:
+        """The usual length of a burst."""
+        lengths = self.held_lengths_ns or self.lengths_ns
+        return round(median(lengths)) if lengths else None
+
+    def left_ns(self, held: bool) -> int | None:
+        """The usual length of a burst, counted from its launch or from its input copy."""
+        lengths = self.held_lengths_ns if held else self.lengths_ns
+        return round(median(lengths)) if lengths else None
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """One burst that ended."""
+
+    peak_bytes: int
+    length_ns: int
+    held: bool
+    """It began at the launch: the input had been copied before it was let go."""
+    share: float | None
+
+
+@dataclass(slots=True)
+class History:
+    """Records by image and size; the least recently used go first."""
+
+    _records: dict[str, dict[int, ImageRecord]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: Iterable[ImageRecord]) -> "History":
+        """What an earlier run had learned."""
+        history = cls()
+        for record in records:
+            history._keep(record)
+        return history
+
+    def records(self) -> tuple[ImageRecord, ...]:
+        """Everything known, to be kept for a later run."""
+        return tuple(record for sizes in self._records.values() for record in sizes.values())
+
+    def learn(self, image: str, burst: Burst) -> None:
+        """Take in one burst."""
+        known = self._records.get(image, {}).get(_size(burst.peak_bytes))
+        record = known or ImageRecord(image, burst.peak_bytes)
+        lengths, held = record.lengths_ns, record.held_lengths_ns
+        if burst.held:
+            held = (*held, burst.length_ns)[-LENGTHS_KEPT:]
+        else:
+            lengths = (*lengths, burst.length_ns)[-LENGTHS_KEPT:]
+        self._keep(
+            replace(
+                record,
+                peak_bytes=max(record.peak_bytes, burst.peak_bytes),
+                lengths_ns=lengths,
+                held_lengths_ns=held,
+                share=burst.share if burst.share is not None else record.share,
+            )
+        )
+
+    def candidates(self, image: str, memory_bytes: int) -> tuple[ImageRecord, ...]:
+        """Sizes a task of this image may have that uses so much memory by now."""
+        return tuple(
+            record
+            for record in self._records.get(image, {}).values()
+            if record.peak_bytes >= SAME_PEAK * memory_bytes
+        )
+
+    def find(self, image: str, memory_bytes: int) -> ImageRecord | None:
+        """The smallest size that this task may have."""
+        found = self.candidates(image, memory_bytes)
+        return min(found, key=lambda record: record.peak_bytes) if found else None
+
+    def peak_bytes(self, image: str) -> int | None:
+        """Most memory a task of this image took."""
+        found = self._records.get(image, {}).values()
+        return max((record.peak_bytes for record in found), default=None)
+
+    def _keep(self, record: ImageRecord) -> None:
+        sizes = self._records.pop(record.image, {})
+        size = _size(record.peak_bytes)
+        sizes.pop(size, None)
+        sizes[size] = record
+        if len(sizes) > SIZES_PER_IMAGE:
+            del sizes[next(iter(sizes))]
+        self._records[record.image] = sizes
+        if len(self._records) > IMAGES:
+            del self._records[next(iter(self._records))]
+
+
+def _size(peak_bytes: int) -> int:
+    return round(STEPS_PER_DOUBLING * math.log2(max(peak_bytes, MIB) / MIB))

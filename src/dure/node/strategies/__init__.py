@@ -1,0 +1,1 @@
+"""Ways to decide who waits, behind one Protocol."""

@@ -1,0 +1,271 @@
+"""Strategy `dure`: long bursts one after another, short ones beside them, inputs copied ahead.
+
+Per GPU some units have their turn (`NodeSettings.sharers` of them). The others are held, best with
+their input copied (*primed*), so that they compute the moment they are let go; that is shortly
+before the end the burst ahead of them is predicted to have. Whose bursts are too short to be worth
+a pause, or who uses only part of the GPU's time, runs beside, outside the queue.
+"""
+
+from dataclasses import dataclass, field
+
+from dure.domain.containers import PauseWay
+from dure.domain.ids import GpuUuid
+from dure.domain.units import NS_PER_S, format_duration
+from dure.node.activity import SATURATED
+from dure.node.memory import Rooms
+from dure.node.strategies.base import Plan, Say, Scene, Verdict
+from dure.node.strategies.forecast import OVERLONG, Forecast
+from dure.node.strategies.order import effective_class, in_order
+from dure.node.units import Unit, UnitKey
+
+UNKNOWN_AHEAD_NS = 1 * NS_PER_S
+"""Stands for what is left of a burst nobody knows the end of, where deadlines are weighed."""
+
+SERVED_USE = 0.8
+"""A GPU with a service on it takes another turn only below this use, others below 95 %."""
+
+
+@dataclass(slots=True)
+class _Round:
+    """One decision in the making."""
+
+    scene: Scene
+    forecast: Forecast
+    verdicts: dict[UnitKey, Verdict] = field(default_factory=dict)
+    taken: dict[GpuUuid, int] = field(default_factory=dict)
+    """Turns in use on each GPU."""
+    inputs: dict[GpuUuid, int] = field(default_factory=dict)
+    """Inputs that are being copied to each GPU."""
+    served: set[GpuUuid] = field(default_factory=set)
+    """GPUs on which somebody runs beside who feels each one more that computes."""
+    wakes: list[int] = field(default_factory=list)
+
+    def count_inputs(self, waiting: list[Unit]) -> None:
+        """Inputs of those who have their turn, and of those whose lock waits for the copy."""
+        for unit in self.scene.units:
+            copying = unit.turn_ns is not None and self.forecast.input_left_ns(unit) > 0
+            if unit.activity.active and (
+                copying or (unit in waiting and unit.primed and unit.taking)
+            ):
+                self.add_input(unit)
+
+    def add_input(self, unit: Unit) -> None:
+        """A unit may copy its input now."""
+        for gpu in unit.gpus:
+            self.inputs[gpu] = self.inputs.get(gpu, 0) + 1
+
+    def may_input(self, unit: Unit) -> bool:
+        """Whether one more may copy its input to each of a unit's GPUs."""
+        most = self.scene.settings.inputs
+        return all(self.inputs.get(gpu, 0) < most for gpu in unit.gpus)
+
+    def take(self, unit: Unit) -> None:
+        """A unit's turn uses one place on each of its GPUs."""
+        for gpu in unit.gpus:
+            self.taken[gpu] = self.taken.get(gpu, 0) + 1
+
+    def room(self, unit: Unit, more: dict[GpuUuid, int]) -> bool:
+        """Whether each of its GPUs has a place for one more turn."""
+        sharers = self.scene.settings.sharers
+        return all(self.taken.get(gpu, 0) < sharers + more.get(gpu, 0) for gpu in unit.gpus)
+
+
+@dataclass(slots=True)
+class DureStrategy:
+    """The default."""
+
+    name: str = "dure"
+    prefers: PauseWay | None = None
+
+    def plan(self, scene: Scene) -> Plan:
+        """Admit by memory, let the short run beside, give the long their turns in order."""
+        if not scene.settings.ways:
+            return Plan()
+        now = _Round(scene, Forecast(scene))
+        starving = self._admission(now)
+        active = [u for u in scene.units if u.activity.active and u.key not in now.verdicts]
+        for unit in active:
+            light = now.forecast.light(unit)
+            if light is not None:
+                now.verdicts[unit.key] = Verdict(Say.BESIDE, light)
+                now.served |= unit.gpus
+        long = [unit for unit in active if unit.key not in now.verdicts and self._pays(now, unit)]
+        queue = self._turns(now, long)
+        wake_ns = min(now.wakes, default=None)
+        return Plan(now.verdicts, (*queue, *(unit.key for unit in starving)), wake_ns)
+
+    # Memory
+
+    def _admission(self, now: _Round) -> list[Unit]:
+        """Hold those who would not find the memory they will need; returns them in order."""
+        scene, settings = now.scene, now.scene.settings
+        loads = {uuid: gpu.load for uuid, gpu in scene.gpus.items()}
+        rooms = Rooms(loads, settings.memory_reserve_bytes)
+        fresh = []
+        for unit in (*scene.units, *scene.bystanders):
+            if unit in scene.units and not unit.admitted and unit.activity.memory_bytes == 0:
+                fresh.append(unit)
+            elif _will_take(unit, scene.now_ns, settings.grace_ns, settings.promise_ns):
+                rooms.promise(unit, scene.history)
+        starving: list[Unit] = []
+        blocked: set[GpuUuid] = set()
+        for unit in in_order(fresh, 0, scene.now_ns, scene.history, settings):
+            shortage = rooms.shortage(unit, scene.history)
+            if shortage is None and blocked.isdisjoint(unit.gpus):
+                unit.admitted = True
+                rooms.promise(unit, scene.history)
+                continue
+            starving.append(unit)
+            reason = shortage.sentence() if shortage else "another waits for memory before it"
+            now.verdicts[unit.key] = Verdict(Say.MEMORY, reason)
+            waited_ns = scene.now_ns - unit.wait_ns if unit.wait_ns is not None else 0
+            if waited_ns >= settings.ageing_ns:
+                # Smaller ones may go first, but not for ever.
+                blocked |= unit.gpus
+        return starving
+
+    # Who queues at all
+
+    def _pays(self, now: _Round, unit: Unit) -> bool:
+        """Whether a unit queues, or its bursts are too short to be worth that."""
+        burst_ns = now.forecast.burst_ns(unit)
+        if burst_ns is None or now.forecast.pays(burst_ns, now.forecast.way(unit)):
+            return True
+        if not now.served.isdisjoint(unit.gpus):
+            # It costs more than it brings, except to the service beside it.
+            return True
+        reason = f"its bursts of {format_duration(burst_ns)} are too short to be worth a wait"
+        now.verdicts[unit.key] = Verdict(Say.BESIDE, reason)
+        return False
+
+    # Turns
+
+    def _turns(self, now: _Round, long: list[Unit]) -> list[UnitKey]:
+        """Give turns in order; returns those who wait, next one first."""
+        scene = now.scene
+        having = [unit for unit in long if _has_turn(unit, scene.now_ns)]
+        waiting = [unit for unit in long if not _has_turn(unit, scene.now_ns)]
+        ahead_ns = sum(now.forecast.left_ns(unit) or UNKNOWN_AHEAD_NS for unit in having)
+        waiting = in_order(waiting, ahead_ns, scene.now_ns, scene.history, scene.settings)
+        for unit in sorted(having, key=lambda u: (u.turn_ns or 0, u.key)):
+            rivals = [other for other in waiting if not unit.gpus.isdisjoint(other.gpus)]
+            now.verdicts[unit.key] = self._keep_turn(now, unit, rivals)
+        return self._give_turns(now, waiting)
+
+    def _keep_turn(self, now: _Round, unit: Unit, rivals: list[Unit]) -> Verdict:
+        """Whether a unit goes on with its turn; `rivals` wait for it, the next one first."""
+        if not rivals:
+            now.take(unit)
+            return Verdict(Say.GO, "it has its turn")
+        over = self._turn_over(now, unit, rivals)
+        if over is not None:
+            return over
+        left_ns = now.forecast.left_ns(unit)
+        if left_ns is not None:
+            lead_ns = now.forecast.lead_ns(unit, rivals[0], not now.served.isdisjoint(unit.gpus))
+            if left_ns <= lead_ns:
+                return Verdict(Say.GO, "its burst is about to end")
+            now.wakes.append(now.scene.now_ns + left_ns - lead_ns)
+        now.take(unit)
+        return Verdict(Say.GO, "it has its turn")
+
+    def _turn_over(self, now: _Round, unit: Unit, rivals: list[Unit]) -> Verdict | None:
+        """Whether a turn ends before the burst does: it lasted, or a higher class came."""
+        now_ns = now.scene.now_ns
+        if now_ns < unit.must_go_until_ns or unit.turn_ns is None:
+            return None
+        left_ns = now.forecast.left_ns(unit)
+        higher = max(rivals, key=lambda u: u.priority)
+        # A burst that ends soon is let end: a launched kernel cannot be stopped anyway.
+        if higher.priority > unit.turn_class and (
+            left_ns is None or now.forecast.pays(left_ns, now.forecast.way(unit))
+        ):
+            return Verdict(Say.WAIT, f"'{higher.name}' of a higher class uses the GPU", primed=True)
+        turn_ns = round(now.scene.settings.turn_ns * unit.weight)
+        burst_ns = now.forecast.burst_ns(unit)
+        if burst_ns is not None:
+            turn_ns = max(turn_ns, round(OVERLONG * burst_ns))
+        end_ns = unit.turn_ns + turn_ns
+        if now_ns < end_ns:
+            now.wakes.append(end_ns)
+            return None
+        return Verdict(Say.WAIT, "its turn is over and others wait", primed=True, to_tail=True)
+
+    def _give_turns(self, now: _Round, waiting: list[Unit]) -> list[UnitKey]:
+        """Let the next go where there is room, the ones after bring their input; the rest waits."""
+        scene, settings = now.scene, now.scene.settings
+        more = self._unused(now)
+        queue: list[UnitKey] = []
+        blocked: set[GpuUuid] = set()
+        now.count_inputs(waiting)
+        for unit in waiting:
+            if now.room(unit, more) and blocked.isdisjoint(unit.gpus):
+                now.verdicts[unit.key] = Verdict(Say.GO, "its turn has come")
+                unit.turn_class = effective_class(unit, scene.now_ns, settings)
+                now.take(unit)
+                now.add_input(unit)
+                continue
+            if effective_class(unit, scene.now_ns, settings) > unit.priority:
+                # Aged: nobody behind it may take a GPU it waits for.
+                blocked |= unit.gpus
+            queue.append(unit.key)
+            now.verdicts[unit.key] = self._wait(now, unit)
+        return queue
+
+    def _wait(self, now: _Round, unit: Unit) -> Verdict:
+        """Hold a unit with its input copied, or before that while others copy."""
+        forecast, ways = now.forecast, now.scene.settings.ways
+        reason = "others came before it"
+        ready = forecast.ready_to_hold(unit)
+        begun = unit.wait_ns is not None and not unit.gripped
+        # A lock that has not taken effect waits for the copy under way: that is input, too.
+        settled = unit.gripped and (unit.primed or unit.taking)
+        if begun or (now.may_input(unit) and not settled):
+            now.add_input(unit)
+            if unit.gripped or not ready:
+                return Verdict(Say.PRIME, "it brings its input while another computes")
+            return Verdict(Say.WAIT, f"its input is in; {reason}", primed=True)
+        if unit.gripped:
+            return Verdict(Say.WAIT, reason, primed=unit.primed)
+        way = self._stop_copy(now, unit) if ways[0] is PauseWay.CUDA_LOCK else None
+        return Verdict(Say.WAIT, reason, primed=ready and way not in ways, way=way)
+
+    def _stop_copy(self, now: _Round, unit: Unit) -> PauseWay | None:
+        """Freezing stops a copy that another's would have to share the link with."""
+        checked = any(track.container.health_checked for track in unit.tracks)
+        burst_ns = now.forecast.burst_ns(unit)
+        if checked or (burst_ns is not None and not now.forecast.pays(burst_ns, PauseWay.DOCKER)):
+            return None
+        return PauseWay.DOCKER
+
+    def _unused(self, now: _Round) -> dict[GpuUuid, int]:
+        """GPUs whose turns leave them idle part of the time take one more."""
+        scene = now.scene
+        more: dict[GpuUuid, int] = {}
+        for uuid, gpu in scene.gpus.items():
+            turns = [u.turn_ns for u in scene.units if uuid in u.gpus and u.turn_ns is not None]
+            enough = SERVED_USE if uuid in now.served else SATURATED
+            if gpu.slack_ns is None or not turns or gpu.load.utilization >= enough:
+                continue
+            since_ns = max(gpu.slack_ns, *turns)
+            ready_ns = since_ns + scene.settings.idle_bound_ns
+            if scene.now_ns >= ready_ns:
+                more[uuid] = now.taken.get(uuid, 0) + 1 - scene.settings.sharers
+            else:
+                now.wakes.append(ready_ns)
+        return more
+
+
+def _has_turn(unit: Unit, now_ns: int) -> bool:
+    return unit.turn_ns is not None or now_ns < unit.must_go_until_ns
+
+
+def _will_take(unit: Unit, now_ns: int, grace_ns: int, promise_ns: int) -> bool:
+    """Whether a unit may still take the memory it is expected to need."""
+    ended_ns = unit.activity.ended_ns
+    if unit.activity.active:
+        return True
+    if ended_ns is not None:
+        return now_ns - ended_ns < grace_ns
+    started_ns = max(track.seen_ns for track in unit.tracks)
+    return unit.activity.memory_bytes == 0 and now_ns - started_ns < promise_ns

@@ -1,0 +1,132 @@
+"""What is left of bursts and inputs, from labels, history and what a unit has done so far."""
+
+from dataclasses import dataclass
+
+from dure.domain.containers import PauseWay
+from dure.domain.units import NS_PER_S, format_duration
+from dure.node.activity import Phase
+from dure.node.history import SAME_PEAK
+from dure.node.strategies.base import Scene
+from dure.node.units import Unit
+
+INPUT_PART = 0.45
+"""At least this part of a task's memory is taken to be input; of a matrix product 2/3 are."""
+MOST_LEAD = 0.3
+"""The next is never let go before this part of a burst is left."""
+OVERLONG = 2.0
+"""A burst so many times longer than known is of another kind, and its end is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Looks ahead in one scene."""
+
+    scene: Scene
+
+    def way(self, unit: Unit) -> PauseWay:
+        """How a unit is held, or would be."""
+        return unit.way or self.scene.settings.ways[0]
+
+    def handover_ns(self, unit: Unit) -> int:
+        """What it costs to hold a unit and let it go again."""
+        return self.scene.settings.handover_ns[self.way(unit)]
+
+    def pays(self, length_ns: int, way: PauseWay) -> bool:
+        """Whether a burst is long enough to be worth a pause."""
+        settings = self.scene.settings
+        return length_ns >= settings.pays_times * settings.handover_ns[way]
+
+    def burst_ns(self, unit: Unit) -> int | None:
+        """Length of a unit's bursts if that is clear."""
+        if unit.expect_ns is not None:
+            return unit.expect_ns
+        burst_ns = unit.burst_ns(self.scene.history)
+        if burst_ns is not None and unit.activity.work_ns > OVERLONG * burst_ns:
+            return None
+        return burst_ns
+
+    def light(self, unit: Unit) -> str | None:
+        """Why a unit is a service, for whom a pause is never worth it; None: it is none."""
+        share = unit.share_alone(self.scene.history)
+        if share is not None and share < self.scene.settings.light_share:
+            return f"it uses {share:.0%} of the GPU's time and runs beside others"
+        burst_ns = self.burst_ns(unit)
+        if burst_ns is not None and not self.pays(burst_ns, PauseWay.CUDA_LOCK):
+            return f"its bursts of {format_duration(burst_ns)} are shorter than a wait"
+        return None
+
+    def left_ns(self, unit: Unit) -> int | None:
+        """What is left of a burst; None: nobody knows, or it lasts longer than it should."""
+        length_ns = self._length_ns(unit)
+        if length_ns is None or unit.activity.work_ns > OVERLONG * length_ns:
+            return None
+        return max(0, round(length_ns - unit.activity.work_ns))
+
+    def _length_ns(self, unit: Unit) -> int | None:
+        """Of the present burst, counted as its work is: from the launch or from the input copy."""
+        record = unit.record(self.scene.history)
+        if unit.expect_ns is not None or record is None:
+            return unit.expect_ns
+        length_ns = record.left_ns(unit.activity.launched)
+        if length_ns is None and unit.activity.launched:
+            whole_ns = record.left_ns(held=False)
+            if whole_ns is not None:
+                length_ns = max(whole_ns // 2, whole_ns - self._input_ns(unit))
+        return length_ns
+
+    def _input_ns(self, unit: Unit) -> int:
+        """At most the time a unit's input takes: all its memory, copied."""
+        settings = self.scene.settings
+        record = unit.record(self.scene.history)
+        peak_bytes = max(unit.activity.peak_bytes, record.peak_bytes if record is not None else 0)
+        size = max(0, peak_bytes - settings.context_bytes // 2)
+        return round(size / settings.copy_bytes_per_s * NS_PER_S)
+
+    def input_left_ns(self, unit: Unit) -> int:
+        """What is left of the copy of a unit's input, at most."""
+        activity = unit.activity
+        if activity.phase is Phase.COMPUTE or activity.launched:
+            return 0
+        left_ns = max(0, self._input_ns(unit) - round(activity.input_ns))
+        # A lock that waited for one copy may have another before it, hardly a longer one.
+        return min(left_ns, round(activity.input_ns)) if unit.primed else left_ns
+
+    def lead_ns(self, unit: Unit, following: Unit, served: bool) -> int:
+        """How long before the end of a burst the next unit is let go.
+
+        Letting go too early costs some switching between the two, too late leaves the GPU idle.
+        Where a service runs beside them (`served`), idling is better than a crowd.
+        """
+        settings = self.scene.settings
+        if served and following.primed:
+            return self.handover_ns(following)
+        length_ns = self.burst_ns(unit) or 0
+        ahead_ns = settings.lead_share * length_ns + self.input_left_ns(following)
+        return self.handover_ns(following) + round(min(ahead_ns, MOST_LEAD * length_ns))
+
+    def input_under_way(self, unit: Unit) -> bool:
+        """Whether a unit copies its input by now, or has it: the moment to hold it."""
+        activity, settings = unit.activity, self.scene.settings
+        if activity.phase is Phase.COMPUTE:
+            return True
+        known = self.scene.history.candidates(unit.image, activity.memory_bytes)
+        if known and activity.memory_bytes >= SAME_PEAK * max(r.peak_bytes for r in known):
+            return True
+        # Where more is to come, or may, it gets some time to take it.
+        early = bool(known) or activity.memory_bytes < settings.context_bytes
+        patience_ns = settings.input_patience_ns if early else settings.settle_ns
+        return activity.input_ns >= patience_ns
+
+    def ready_to_hold(self, unit: Unit) -> bool:
+        """Whether a unit that brings its input ahead of its turn is to be held now.
+
+        The CUDA lock takes effect when the copy under way is over, and so before the launch after
+        it, but also before a second copy; a freeze takes effect at once. Both come when a good part
+        of the input is in.
+        """
+        if not self.input_under_way(unit):
+            return False
+        if unit.activity.phase is Phase.COMPUTE:
+            return True
+        enough_ns = min(INPUT_PART * self._input_ns(unit), self.scene.settings.input_ahead_ns)
+        return unit.activity.input_ns >= enough_ns

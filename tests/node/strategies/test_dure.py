@@ -1,0 +1,412 @@
+"""The strategy `dure`: turns, inputs ahead, who runs beside, classes, deadlines, memory."""
+
+from dataclasses import replace
+
+from dure.domain.containers import PauseWay, WorkState
+from dure.domain.ids import ContainerId
+from dure.domain.node_events import PauseEnded
+from dure.domain.node_instructions import Pause
+from dure.domain.units import GIB, NS_PER_S
+from dure.node.history import ImageRecord
+from dure.node.settings import NodeSettings
+from tests.node.factories import BOTH, GPU, MS, OTHER_GPU, Host, container
+
+DOCKER = (PauseWay.DOCKER,)
+LOCK = (PauseWay.CUDA_LOCK,)
+
+
+def known(image: str, seconds: float, gib: float = 4.0, share: float | None = None) -> ImageRecord:
+    length = round(seconds * NS_PER_S)
+    return ImageRecord(image, int(gib * GIB), (length,), (length,), share)
+
+
+def host_with(*records: ImageRecord, ways: tuple[PauseWay, ...] = DOCKER) -> Host:
+    return Host(NodeSettings(ways=ways, history=records))
+
+
+def compute(host: Host, name: str, image: str = "job") -> None:
+    """Start a container that computes as soon as it may."""
+    host.start(container(name, image=image))
+    host.work(name, share=1.0)
+    host.run(60 * MS)
+
+
+def test_short_bursts_are_not_worth_a_freeze_but_worth_a_lock() -> None:
+    for ways, waits in ((DOCKER, set()), (LOCK, {"b", "c"})):
+        host = host_with(known("job", 0.3), ways=ways)
+        for name in ("a", "b", "c"):
+            compute(host, name)
+        assert set(host.paused) == waits
+
+
+def test_long_bursts_wait_by_either_way() -> None:
+    for ways in (DOCKER, LOCK, BOTH):
+        host = host_with(known("job", 1.2), ways=ways)
+        for name in ("a", "b", "c"):
+            compute(host, name)
+        assert set(host.paused) == {"b", "c"}
+
+
+def test_a_label_states_the_length_of_bursts_beforehand() -> None:
+    host = host_with()
+    compute(host, "a")
+    host.start(container("b", expect="10ms"))
+    host.work("b", share=0.3)
+    host.run(500 * MS)
+    assert not host.paused
+
+
+def test_who_uses_part_of_the_gpu_runs_beside_a_long_burst() -> None:
+    host = host_with(known("server", 60.0, share=0.2))
+    compute(host, "trainer")
+    compute(host, "server", image="server")
+    compute(host, "second")
+    assert set(host.paused) == {"second"}
+    (shown,) = [c for c in host.machine.view(host.now_ns).containers if c.name == "server"]
+    assert "20%" in shown.reason
+
+
+def test_a_service_learned_on_the_spot_is_no_longer_held() -> None:
+    host = host_with()
+    host.start("server")
+    host.work("server", share=0.2)
+    host.run(2500 * MS)
+    host.start("trainer")
+    host.work("trainer", share=0.8)
+    host.run(2 * NS_PER_S)
+    host.start("second")
+    host.work("second", share=0.0)
+    host.run(1 * NS_PER_S)
+    assert set(host.paused) == {"second"}
+
+
+def test_the_next_is_let_go_shortly_before_the_predicted_end() -> None:
+    host = host_with(known("job", 2.0), ways=LOCK)
+    compute(host, "a")
+    began_ns = host.now_ns
+    compute(host, "b")
+    assert set(host.paused) == {"b"}
+    host.run(1200 * MS)
+    assert set(host.paused) == {"b"}
+    host.run(began_ns + 1990 * MS - host.now_ns)
+    assert not host.paused
+
+
+def test_the_predicted_end_is_kept_though_no_table_comes() -> None:
+    host = host_with(known("job", 2.0), ways=LOCK)
+    compute(host, "a")
+    compute(host, "b")
+    host.until(host.now_ns + 2 * NS_PER_S)
+    assert not host.paused
+
+
+def test_an_unknown_burst_is_waited_for_to_its_end() -> None:
+    host = host_with(ways=LOCK)
+    compute(host, "a")
+    compute(host, "b")
+    host.run(4 * NS_PER_S, every_ns=20 * MS)
+    assert set(host.paused) == {"b"}
+    host.end("a")
+    assert not host.paused
+
+
+def test_the_length_learned_from_one_serves_the_next() -> None:
+    host = host_with(ways=LOCK)
+    for name in ("a", "b", "c"):
+        compute(host, name)
+    host.run(1 * NS_PER_S)
+    host.end("a")
+    host.work("b", share=1.0)
+    began_ns = host.now_ns
+    host.run(1300 * MS)
+    released_ns = [at for at, what, name in host.story if (what, name) == ("resume", "c")]
+    assert released_ns
+    assert began_ns + 300 * MS < released_ns[-1] < began_ns + 1200 * MS
+
+
+def test_the_lock_is_asked_for_during_the_input_copy_and_counts_as_ready_when_it_was_over() -> None:
+    host = host_with(known("job", 3.0), ways=LOCK)
+    host.prompt = False
+    compute(host, "a")
+    host.start(container("b", image="job"))
+    host.work("b", 0.4)
+    host.run(100 * MS)
+    assert not host.paused, "its context alone is no input"
+    host.work("b", 4.0)
+    host.run(350 * MS)
+    (pause,) = [asked for asked in host.due if isinstance(asked, Pause)]
+    assert (pause.container, pause.way) == ("b", PauseWay.CUDA_LOCK)
+    host.due.clear()
+    host.run(100 * MS)
+    host.send(PauseEnded(host.now_ns, ContainerId("b"), PauseWay.CUDA_LOCK))
+    assert host.machine.state.unit_of(host.machine.state.tracks[ContainerId("b")]).primed
+    host.run(500 * MS)
+    assert host.order("resume") == []
+
+
+def test_while_one_copies_its_input_those_behind_are_frozen_and_brought_in_one_by_one() -> None:
+    host = host_with(known("job", 3.0), ways=BOTH)
+    for name in ("a", "b", "c", "d"):
+        host.start(container(name, image="job"))
+        host.work(name, 4.0)
+    host.run(20 * MS)
+    frozen = {name for name, pause in host.paused.items() if pause.way is PauseWay.DOCKER}
+    assert frozen == {"c", "d"}
+    host.work("a", share=1.0)
+    host.run(1500 * MS)
+    assert {name: pause.way for name, pause in host.paused.items()} == dict.fromkeys(
+        ("b", "c", "d"), PauseWay.CUDA_LOCK
+    )
+
+
+def test_a_higher_class_goes_first_and_interrupts() -> None:
+    host = host_with(known("job", 30.0), ways=LOCK)
+    compute(host, "low")
+    compute(host, "waits")
+    host.start(container("urgent", image="job", priority="high"))
+    host.work("urgent", share=1.0)
+    host.run(200 * MS)
+    assert host.free == {"urgent"}
+    host.end("urgent")
+    host.run(20 * MS)
+    assert host.free == {"low"}, "who was interrupted keeps its place"
+
+
+def test_a_burst_that_is_almost_over_is_not_interrupted() -> None:
+    host = host_with(known("job", 0.6))
+    compute(host, "low")
+    host.run(300 * MS)
+    host.start(container("urgent", image="job", priority="high"))
+    host.work("urgent", share=1.0)
+    host.run(100 * MS)
+    assert "low" not in host.paused
+
+
+def test_waiting_lifts_a_class_in_the_end() -> None:
+    host = Host(NodeSettings(ways=LOCK, ageing_ns=4 * NS_PER_S, turn_ns=3 * NS_PER_S))
+    for number in range(2):
+        host.start(container(f"high-{number}", priority="high"))
+        host.work(f"high-{number}", share=1.0)
+    host.start(container("low", priority="low"))
+    host.work("low", share=1.0)
+    had_turn = False
+    for _ in range(40):
+        host.run(500 * MS, every_ns=50 * MS)
+        had_turn = had_turn or "low" in host.free
+    assert had_turn
+
+
+def test_a_turn_ends_where_others_wait_and_a_weight_makes_it_longer() -> None:
+    settings = NodeSettings(ways=LOCK, turn_ns=1 * NS_PER_S)
+    host = Host(settings)
+    host.start(container("heavy", weight="3"))
+    host.start("plain")
+    spent = dict.fromkeys(("heavy", "plain"), 0)
+    for _ in range(400):
+        for name in spent:
+            host.work(name, share=1.0 if name in host.free else 0.0)
+        host.run(50 * MS)
+        for name in host.free:
+            spent[name] += 1
+    assert 2.0 < spent["heavy"] / spent["plain"] < 4.0
+
+
+def test_who_would_miss_its_deadline_goes_before_its_class() -> None:
+    host = host_with(known("job", 2.0), ways=LOCK)
+    for name in ("a", "b", "c"):
+        compute(host, name)
+    host.start(container("due", image="job", deadline="5s"))
+    host.work("due", share=0.0)
+    host.run(200 * MS)
+    places = {c.name: c.queue_place for c in host.machine.view(host.now_ns).containers}
+    assert places == {"a": None, "due": 1, "b": 2, "c": 3}
+
+
+def test_who_can_make_its_deadline_in_order_does_not_jump() -> None:
+    host = host_with(known("job", 2.0), ways=LOCK)
+    for name in ("a", "b", "c"):
+        compute(host, name)
+    host.start(container("due", image="job", deadline="60s"))
+    host.work("due", share=0.0)
+    host.run(200 * MS)
+    places = {c.name: c.queue_place for c in host.machine.view(host.now_ns).containers}
+    assert places == {"a": None, "b": 1, "c": 2, "due": 3}
+
+
+def test_a_place_in_the_queue_is_kept_through_a_short_gap() -> None:
+    host = host_with(known("job", 5.0), known("loop", 5.0), ways=LOCK)
+    host.start(container("loop", image="loop"))
+    host.work("loop", share=1.0)
+    host.run(200 * MS)
+    compute(host, "b")
+    compute(host, "c")
+    host.work("loop", 0.0)
+    host.run(100 * MS)
+    assert "b" in host.free
+    host.work("loop", 4.0)
+    host.run(700 * MS)
+    places = {c.name: c.queue_place for c in host.machine.view(host.now_ns).containers}
+    assert places["loop"] == 1
+    assert places["c"] == 2
+
+
+def test_two_may_share_where_the_host_says_so() -> None:
+    host = Host(NodeSettings(sharers=2, history=(known("job", 3.0),)))
+    for name in ("a", "b", "c"):
+        compute(host, name)
+    assert set(host.paused) == {"c"}
+
+
+def test_a_gpu_with_gaps_takes_one_more() -> None:
+    host = host_with(known("job", 60.0), ways=LOCK)
+    compute(host, "a")
+    compute(host, "b")
+    host.work("b", share=0.0)
+    for _ in range(8):
+        host.work("a", share=1.0)
+        host.run(500 * MS)
+        host.work("a", share=0.3)
+        host.run(300 * MS)
+    assert "b" in host.free
+
+
+def test_gpus_have_queues_of_their_own() -> None:
+    host = host_with(known("job", 3.0))
+    for name, gpu in (("a", GPU), ("b", OTHER_GPU), ("c", GPU), ("d", OTHER_GPU)):
+        host.start(container(name, image="job", gpus=(gpu,)))
+        host.work(name, share=1.0)
+        host.run(60 * MS)
+    assert host.free == {"a", "b"}
+
+
+def test_a_container_that_would_not_fit_waits_from_its_start_and_then_goes() -> None:
+    host = host_with()
+    host.start(container("a", memory="50GiB"))
+    host.work("a", 50.0, 1.0)
+    host.run(100 * MS)
+    host.start(container("b", memory="40GiB"))
+    assert set(host.paused) == {"b"}, "held by its start event, before it allocates"
+    (shown,) = [c for c in host.machine.view(host.now_ns).containers if c.name == "b"]
+    assert shown.state is WorkState.ADMISSION
+    assert "40 GiB" in shown.reason
+    host.run(5 * NS_PER_S, every_ns=100 * MS)
+    assert set(host.paused) == {"b"}
+    host.end("a")
+    host.run(20 * MS)
+    assert not host.paused
+
+
+def test_memory_is_predicted_from_the_image() -> None:
+    host = host_with(known("job", 3.0, gib=60.0))
+    host.start(container("a", image="job"))
+    host.work("a", 60.0, 1.0)
+    host.run(100 * MS)
+    host.start(container("b", image="job"))
+    host.start(container("c", image="unknown"))
+    assert set(host.paused) == {"b"}
+
+
+def test_what_can_never_fit_does_not_wait() -> None:
+    host = host_with()
+    host.start("a")
+    host.work("a", 50.0, 1.0)
+    host.run(100 * MS)
+    host.start(container("b", memory="500GiB"))
+    host.run(100 * MS)
+    assert not host.paused
+
+
+def test_the_longest_wait_wins_over_memory_with_a_message() -> None:
+    host = host_with()
+    host.start("a")
+    host.work("a", 50.0, 1.0)
+    host.run(100 * MS)
+    host.start(container("b", memory="40GiB", max_wait="2s"))
+    assert set(host.paused) == {"b"}
+    host.run(2 * NS_PER_S, every_ns=50 * MS)
+    assert not host.paused
+    (text,) = host.told()
+    assert "'b'" in text
+    assert "dure.max-wait" in text
+    assert "out-of-memory" in text
+
+
+def test_a_smaller_one_may_pass_who_waits_for_memory_but_not_for_ever() -> None:
+    host = Host(NodeSettings(ageing_ns=3 * NS_PER_S))
+    host.start("a")
+    host.work("a", 50.0, 1.0)
+    host.run(100 * MS)
+    host.start(container("large", memory="60GiB"))
+    host.start(container("small", memory="5GiB"))
+    assert set(host.paused) == {"large"}
+    host.run(4 * NS_PER_S, every_ns=100 * MS)
+    host.start(container("late", memory="5GiB"))
+    assert {"large", "late"} <= set(host.paused)
+
+
+def test_a_container_found_running_is_past_its_admission() -> None:
+    host = host_with()
+    host.start("a")
+    host.work("a", 50.0, 1.0)
+    host.run(100 * MS)
+    host.start(container("b", memory="60GiB"), found=True)
+    host.run(100 * MS)
+    assert not host.paused
+
+
+def test_a_program_outside_containers_counts_for_memory() -> None:
+    host = host_with()
+    host.used_bytes = 60 * GIB
+    host.start("a")
+    host.run(100 * MS)
+    host.start(container("b", memory="40GiB"))
+    assert set(host.paused) == {"b"}
+
+
+def test_waits_for_memory_and_for_a_turn_count_together() -> None:
+    host = Host(NodeSettings(history=(known("job", 60.0, gib=1.0),)))
+    host.start(container("a", image="other"))
+    host.work("a", 10.0, 1.0)
+    host.start("holder", found=True)
+    host.work("holder", 50.0)
+    host.run(100 * MS)
+    host.start(container("b", memory="40GiB", max_wait="8s", image="job"))
+    host.run(2 * NS_PER_S, every_ns=50 * MS)
+    assert "b" in host.paused
+    host.end("holder")
+    host.run(50 * MS)
+    assert "b" in host.free
+    host.work("b", 4.0)
+    host.run(600 * MS)
+    assert "b" in host.paused
+    assert host.paused["b"].resume_by_ns - host.now_ns < 6 * NS_PER_S, "it waited for 2 s before"
+
+
+def test_an_aged_unit_of_two_gpus_is_not_passed_for_ever() -> None:
+    settings = NodeSettings(ways=LOCK, ageing_ns=2 * NS_PER_S, history=(known("job", 3.0),))
+    host = Host(settings)
+    host.start(container("left", image="job"))
+    host.work("left", share=1.0)
+    host.run(60 * MS)
+    host.start(container("wide", image="job", gpus=(GPU, OTHER_GPU)))
+    host.work("wide", share=1.0)
+    host.run(60 * MS)
+    host.start(container("right", image="job", gpus=(OTHER_GPU,)))
+    host.work("right", share=1.0)
+    host.run(200 * MS)
+    assert host.free == {"left", "right"}
+    host.run(2500 * MS, every_ns=50 * MS)
+    host.start(container("late", image="job", gpus=(OTHER_GPU,)))
+    host.work("late", share=1.0)
+    host.end("right")
+    host.run(200 * MS)
+    assert "late" in host.paused
+
+
+def test_a_health_checked_container_is_not_frozen_for_anothers_copy() -> None:
+    host = host_with(known("job", 3.0), ways=BOTH)
+    for name in ("a", "b", "c"):
+        host.start(replace(container(name, image="job"), health_checked=True))
+        host.work(name, 4.0)
+    host.run(20 * MS)
+    assert {pause.way for pause in host.paused.values()} <= {PauseWay.CUDA_LOCK}

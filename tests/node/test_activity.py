@@ -1,0 +1,135 @@
+"""When bursts begin and end, seen through memory at once and samples that lag."""
+
+from dure.domain.units import GIB, MIB, NS_PER_MS, NS_PER_S
+from dure.node.activity import Activity, Look, Phase
+from dure.node.history import Burst
+from dure.node.settings import NodeSettings
+
+SETTINGS = NodeSettings()
+
+
+class Watched:
+    """An activity and the looks it was given."""
+
+    def __init__(self) -> None:
+        self.activity = Activity()
+        self.now_ns = 0
+        self.bursts: list[Burst] = []
+
+    def see(
+        self,
+        seconds: float,
+        memory_gib: float,
+        share: float = 0.0,
+        *,
+        kept: bool = False,
+        others: float = 0,
+        utilization: float | None = None,
+    ) -> Phase:
+        for _ in range(round(seconds * 100)):
+            self.now_ns += 10 * NS_PER_MS
+            use = share if utilization is None else utilization
+            size = int(memory_gib * GIB)
+            self.activity.advance(self.now_ns, held=kept)
+            look = Look(self.now_ns, size, share, others, use)
+            bursts = [self.activity.look(look, SETTINGS, kept=kept)]
+            if not kept:
+                bursts.append(self.activity.listen(self.now_ns, SETTINGS))
+            self.bursts += [burst for burst in bursts if burst is not None]
+        return self.activity.phase
+
+
+def test_memory_that_rises_begins_a_burst_before_any_sample() -> None:
+    seen = Watched()
+    assert seen.see(0.01, 0.4) is Phase.INPUT
+
+
+def test_a_burst_ends_when_memory_is_given_back_whatever_late_samples_say() -> None:
+    seen = Watched()
+    seen.see(0.5, 4.5)
+    seen.see(3.0, 4.5, 1.0)
+    assert seen.see(0.01, 3.0, 1.0) is Phase.QUIET
+    assert seen.see(0.5, 0.5, 1.0) is Phase.QUIET
+    assert seen.see(0.01, 0.0) is Phase.ABSENT
+    (burst,) = seen.bursts
+    assert burst.peak_bytes == int(4.5 * GIB)
+    assert burst.length_ns == 3_500 * NS_PER_MS
+    assert not burst.held
+
+
+def test_the_length_of_a_burst_is_that_it_would_have_alone() -> None:
+    seen = Watched()
+    seen.see(0.01, 4)
+    seen.see(1.0, 4, 0.5, others=1)
+    seen.see(1.0, 4, 1.0)
+    seen.see(5.0, 4, 1.0, kept=True)
+    seen.see(0.01, 0)
+    assert abs(seen.bursts[0].length_ns - 1_500 * NS_PER_MS) <= 30 * NS_PER_MS
+
+
+def test_allocation_before_the_input_copy_does_not_count() -> None:
+    seen = Watched()
+    for size in (0.4, 1.0, 2.0, 4.0):
+        seen.see(0.3, size)
+    seen.see(1.0, 4.0, 1.0)
+    seen.see(0.01, 0)
+    assert seen.bursts[0].length_ns == 1_300 * NS_PER_MS
+
+
+def test_a_held_burst_counts_from_its_launch() -> None:
+    seen = Watched()
+    seen.see(0.5, 4)
+    seen.see(2.0, 4, kept=True)
+    seen.activity.let_go(seen.now_ns, launch=True)
+    seen.see(1.0, 4)
+    seen.see(0.01, 0)
+    (burst,) = seen.bursts
+    assert burst.held
+    assert burst.length_ns == 1_010 * NS_PER_MS
+
+
+def test_where_memory_stays_a_burst_ends_when_samples_have_been_silent() -> None:
+    seen = Watched()
+    seen.see(2.0, 4, 0.9)
+    assert seen.see(1.1, 4) is Phase.COMPUTE
+    assert seen.see(0.2, 4) is Phase.QUIET
+    assert seen.activity.ended_ns is not None
+    assert abs(seen.activity.ended_ns - 2 * NS_PER_S) <= 10 * NS_PER_MS
+    assert seen.see(0.1, 4, 0.5) is Phase.COMPUTE
+
+
+def test_silence_while_it_is_kept_ends_nothing() -> None:
+    seen = Watched()
+    seen.see(1.0, 4, 0.9)
+    assert seen.see(60, 4, kept=True) is Phase.COMPUTE
+    assert not seen.bursts
+
+
+def test_a_program_that_only_loads_is_quiet_after_a_while_and_teaches_nothing() -> None:
+    seen = Watched()
+    assert seen.see(1.9, 0.5) is Phase.INPUT
+    assert seen.see(0.2, 0.5) is Phase.QUIET
+    assert not seen.bursts
+
+
+def test_housekeeping_of_the_driver_begins_nothing() -> None:
+    seen = Watched()
+    seen.see(3.0, 1.0)
+    assert seen.activity.phase is Phase.QUIET
+    assert seen.see(0.1, 1.0 + 2 * MIB / GIB) is Phase.QUIET
+
+
+def test_the_use_of_compute_is_learned_where_there_was_room_for_more() -> None:
+    light, crowded = Watched(), Watched()
+    light.see(3.0, 4, 0.2)
+    assert light.activity.duty is not None
+    assert abs(light.activity.duty - 0.2) < 0.01
+    crowded.see(3.0, 4, 0.2, others=4, utilization=1.0)
+    assert crowded.activity.duty is None
+
+
+def test_samples_that_still_rise_do_not_make_a_burst_look_light() -> None:
+    seen = Watched()
+    for share in (0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.0, 1.0):
+        seen.see(0.2, 4, share)
+        assert seen.activity.duty is None or seen.activity.duty >= 0.5
