@@ -1,0 +1,159 @@
+"""The driver's process lock, called through helper processes with a bounded wait each.
+
+Several helpers, since one call may wait for a copy of its target while another container is to be
+let go at once. A helper that does not answer in time is killed and replaced.
+"""
+
+import os
+import select
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import IO
+
+from dure.domain.errors import DureError
+from dure.runtimes import cuda_helper
+
+ANSWER_S = 3.0
+"""For calls that wait for nothing; measured 0.5 ms, and starting a helper some 0.3 s."""
+
+
+class LockState(IntEnum):
+    """CUprocessState."""
+
+    RUNNING = 0
+    LOCKED = 1
+    CHECKPOINTED = 2
+    FAILED = 3
+
+
+class Result(IntEnum):
+    """The CUresults that are told apart."""
+
+    SUCCESS = 0
+    INVALID_VALUE = 1
+    OPERATING_SYSTEM = 304
+    ILLEGAL_STATE = 401
+    NOT_READY = 600
+    NOT_SUPPORTED = 801
+
+
+class DriverHangsError(DureError):
+    """A call did not return in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the driver said."""
+
+    code: int
+    value: int
+
+    @property
+    def ok(self) -> bool:
+        return self.code == Result.SUCCESS
+
+
+class _Helper:
+    def __init__(self) -> None:
+        environment = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "dure.runtimes.cuda_helper"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._in: IO[bytes] = self._process.stdin
+        self._out: IO[bytes] = self._process.stdout
+
+    def ask(self, request: str, timeout_s: float) -> Answer | None:
+        """The answer; None where there is none in time, or the helper died."""
+        try:
+            os.write(self._in.fileno(), request.encode() + b"\n")
+        except OSError:
+            return None
+        ready, _, _ = select.select([self._out], [], [], timeout_s)
+        line = self._out.readline() if ready else b""
+        words = line.split()
+        return Answer(int(words[0]), int(words[1])) if len(words) == 2 else None
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._in.close()
+        self._out.close()
+
+
+class CudaDriver:
+    """Asks the driver from any thread."""
+
+    def __init__(self, answer_s: float = ANSWER_S) -> None:
+        self._answer_s = answer_s
+        self._idle: list[_Helper] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def state(self, pid: int) -> LockState | None:
+        """A process's state; None where it is no CUDA process or is gone."""
+        answer = self._ask(f"state {pid}", self._answer_s)
+        return LockState(answer.value) if answer.ok else None
+
+    def lock(self, pid: int, wait_s: float) -> Answer:
+        """Hold a process's CUDA calls; waits for the copy that runs, and no longer than asked."""
+        return self._ask(f"lock {pid} {int(wait_s * 1000)}", wait_s + self._answer_s)
+
+    def unlock(self, pid: int) -> Answer:
+        """Let them go on."""
+        return self._ask(f"unlock {pid}", self._answer_s)
+
+    def version(self) -> Answer:
+        """The CUDA version of the driver, such as 12080, or why there is none."""
+        return self._ask("probe", self._answer_s)
+
+    def close(self) -> None:
+        """End the helpers."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for helper in idle:
+            helper.end()
+
+    def _ask(self, request: str, timeout_s: float) -> Answer:
+        with self._lock:
+            helper = self._idle.pop() if self._idle else None
+        try:
+            helper = helper or _Helper()
+        except OSError as error:
+            raise DureError(f"no helper for the CUDA lock ({error})") from error
+        answer = helper.ask(request, timeout_s)
+        with self._lock:
+            keep = answer is not None and not self._closed
+            if keep:
+                self._idle.append(helper)
+        if not keep:
+            helper.end()
+        if answer is None:
+            raise DriverHangsError(
+                f"the CUDA driver did not answer within {timeout_s:g} s ({request})",
+                "use --pause-with docker",
+            )
+        return answer
+
+
+def explain(answer: Answer) -> str:
+    """A result in words."""
+    match answer.code:
+        case cuda_helper.NO_LIBRARY:
+            return f"{cuda_helper.LIBRARY} is not installed"
+        case cuda_helper.NO_SYMBOL:
+            return "the driver has no process lock; it needs version 570 or newer"
+        case Result.NOT_READY:
+            return "the process did not come to rest in time"
+        case Result.NOT_SUPPORTED:
+            return "the driver does not support it here"
+    return f"CUDA error {answer.code}"

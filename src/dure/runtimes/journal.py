@@ -1,0 +1,363 @@
+"""The journal of pauses: what Dure keeps from the GPU, on disk before it happens.
+
+One line of JSON for each record, each on disk when its call returns:
+
+    intend   about to pause: from here on the container is Dure's to let go
+    done     the pause took effect
+    forget   it runs again, or is gone
+
+What is owed is every `intend` without its `forget`. Records of another boot owe nothing, since a
+kernel that starts anew remembers no freeze. One process writes at a time, whoever holds the lock
+beside the file; readers need none, and a last line that was torn by a kill counts as not written.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from dure.domain.containers import Container, PauseWay
+from dure.domain.errors import DureError, InputError
+from dure.domain.ids import ContainerId
+from dure.runtimes.cgroups import Freezer, boot_id
+from dure.runtimes.docker import Place
+from dure.runtimes.docker_errors import ContainerGoneError
+
+_log = logging.getLogger(__name__)
+
+NAME = "journal"
+LOCK_NAME = "journal.lock"
+COMPACT_BYTES = 256 * 1024
+"""Some 500 pauses; a reader that follows the file parses so much in 5 ms."""
+_LOOK_S = 0.02
+
+_Key = tuple[ContainerId, PauseWay]
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """One container that Dure paused in one way, or was about to."""
+
+    container: ContainerId
+    name: str
+    started_ns: int
+    way: PauseWay
+    resume_by_ns: int
+    """Monotonic clock of this boot."""
+    done: bool
+    """Whether the pause is known to have taken effect."""
+    place: Place
+    frozen_before: bool = False
+    """Somebody else had frozen it when the record was written: then that is not Dure's to undo."""
+
+
+class JournalBusyError(DureError):
+    """Another process writes the journal."""
+
+
+class JournalLock:
+    """The right to write a journal; ends with its holder, and no child inherits it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / LOCK_NAME
+        self._handle: int | None = None
+
+    def take(self, wait_s: float = 0.0) -> bool:
+        """Whether it is ours now; waits for another holder so long at most."""
+        if self._handle is not None:
+            return True
+        until = time.monotonic() + wait_s
+        handle = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    os.close(handle)
+                    return False
+                time.sleep(_LOOK_S)
+            else:
+                self._handle = handle
+                return True
+
+    def free(self) -> bool:
+        """Whether nobody holds it."""
+        if self._handle is not None:
+            return False
+        if self.take():
+            self.release()
+            return True
+        return False
+
+    def release(self) -> None:
+        """Let another process write."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+class Journal:
+    """The writer's side; one for each folder and process.
+
+    `place_of` says where a container's processes are, so that they can be let go without asking
+    its runtime.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        place_of: Callable[[Container], Place | None],
+        wait_s: float = 0.0,
+        compact_bytes: int = COMPACT_BYTES,
+    ) -> None:
+        self.file = folder / NAME
+        self._place_of = place_of
+        self._compact_bytes = compact_bytes
+        self._boot = boot_id()
+        self._guard = threading.Lock()
+        self._lock = JournalLock(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not self._lock.take(wait_s):
+                raise JournalBusyError(
+                    f"another process manages the containers of {folder}", "end it first"
+                )
+            self._owed = {_key(each): each for each in read(self.file)}
+            self._handle = -1
+            self._compact()
+        except OSError as error:
+            self._lock.release()
+            raise InputError(
+                f"{folder} cannot be written ({error.strerror})",
+                "name a folder of your own in DURE_RUN_DIR",
+            ) from error
+
+    def owed(self) -> tuple[Owed, ...]:
+        """What Dure still has to let go, oldest first."""
+        with self._guard:
+            return tuple(self._owed.values())
+
+    def intend(self, container: Container, way: PauseWay, resume_by_ns: int) -> None:
+        """About to pause; on disk when this returns. `resume_by_ns`: monotonic, of this boot.
+
+        Raises where the container is gone: nobody could say later what is to be let go.
+        """
+        place = self._place_of(container)
+        if place is None:
+            raise ContainerGoneError("it does not run any more, or was started anew")
+        freezer = place.freezer
+        owed = Owed(
+            container=container.id,
+            name=container.name,
+            started_ns=container.started_ns,
+            way=way,
+            resume_by_ns=resume_by_ns,
+            done=False,
+            place=place,
+            frozen_before=freezer is not None and freezer.frozen() is True,
+        )
+        with self._guard:
+            self._append(_intention(owed, self._boot))
+            self._owed[_key(owed)] = owed
+
+    def done(self, container: ContainerId, way: PauseWay) -> None:
+        """The pause took effect."""
+        with self._guard:
+            self._append({"record": "done", "container": container, "way": way.value})
+            owed = self._owed.get((container, way))
+            if owed is not None:
+                self._owed[container, way] = replace(owed, done=True)
+
+    def forget(self, container: ContainerId, way: PauseWay | None = None) -> None:
+        """It runs again, or is gone; `way`: only this way is undone."""
+        record: dict[str, Any] = {"record": "forget", "container": container}
+        if way is not None:
+            record["way"] = way.value
+        with self._guard:
+            self._append(record)
+            _forget(self._owed, container, way)
+            if os.fstat(self._handle).st_size > self._compact_bytes:
+                self._compact()
+
+    def close(self) -> None:
+        """Let another process write."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+        self._lock.release()
+
+    def _append(self, record: dict[str, Any]) -> None:
+        data = _line(record)
+        size = os.fstat(self._handle).st_size
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]
+            os.fdatasync(self._handle)
+        except OSError as error:
+            with suppress(OSError):  # half a line would spoil the next one
+                os.ftruncate(self._handle, size)
+            raise DureError(
+                f"{self.file} cannot be written ({error.strerror})", "make room there"
+            ) from error
+
+    def _compact(self) -> None:
+        """Replace the file by what is owed; readers see the old one or the new one."""
+        draft = self.file.with_suffix(".new")
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        for owed in self._owed.values():
+            os.write(handle, _line(_intention(owed, self._boot)))
+        os.fsync(handle)
+        os.close(handle)
+        draft.replace(self.file)
+        folder = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with suppress(OSError):  # not every file system has it
+                os.fsync(folder)
+        finally:
+            os.close(folder)
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+
+def read(file: Path) -> tuple[Owed, ...]:
+    """What is owed by a journal on this boot, oldest first; nothing where there is none."""
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return ()
+    owed: dict[_Key, Owed] = {}
+    _replay(text.split(b"\n"), boot_id(), owed)
+    return tuple(owed.values())
+
+
+class Follower:
+    """A reader that parses only what was added since it last looked."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / NAME
+        self._boot = boot_id()
+        self._stream: IO[bytes] | None = None
+        """Kept open, so that its inode cannot become that of another file."""
+        self._offset = 0
+        self._owed: dict[_Key, Owed] = {}
+        self.runtimes: set[str] = set()
+        """Addresses of all runtimes whose containers were ever paused."""
+
+    def owed(self) -> tuple[Owed, ...]:
+        """What is owed now."""
+        try:
+            there = self._file.stat()
+        except FileNotFoundError:
+            self.close()
+            return ()
+        if self._stream is None or not os.path.samestat(os.fstat(self._stream.fileno()), there):
+            self.close()
+            try:
+                self._stream = self._file.open("rb", buffering=0)
+            except FileNotFoundError:
+                return ()
+        if os.fstat(self._stream.fileno()).st_size > self._offset:
+            self._stream.seek(self._offset)
+            self._take(self._stream.read())
+        return tuple(self._owed.values())
+
+    def close(self) -> None:
+        """Begin anew at the next look."""
+        if self._stream is not None:
+            self._stream.close()
+        self._stream, self._offset, self._owed = None, 0, {}
+
+    def _take(self, added: bytes) -> None:
+        """Take whole lines; what is still being written waits for its end."""
+        whole = added[: added.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        _replay(whole.split(b"\n"), self._boot, self._owed)
+        self.runtimes |= {each.place.runtime for each in self._owed.values()}
+
+
+def _key(owed: Owed) -> _Key:
+    return owed.container, owed.way
+
+
+def _replay(lines: Iterable[bytes], boot: str, owed: dict[_Key, Owed]) -> None:
+    for line in lines:
+        if not line:
+            continue
+        try:
+            _apply(json.loads(line), boot, owed)
+        except (ValueError, KeyError, TypeError):
+            # The last one was torn by a kill, so what it announced did not happen.
+            _log.warning("a line of the journal makes no sense and is left out: %r", line[:80])
+
+
+def _apply(record: dict[str, Any], boot: str, owed: dict[_Key, Owed]) -> None:
+    container = ContainerId(record["container"])
+    way = PauseWay(record["way"]) if "way" in record else None
+    match record["record"]:
+        case "intend" if way is not None:
+            owed.pop((container, way), None)
+            if record["boot"] == boot:
+                owed[container, way] = _owed(record, container, way)
+        case "done" if way is not None and (container, way) in owed:
+            owed[container, way] = replace(owed[container, way], done=True)
+        case "forget":
+            _forget(owed, container, way)
+
+
+def _forget(owed: dict[_Key, Owed], container: ContainerId, way: PauseWay | None) -> None:
+    for key in [key for key in owed if key[0] == container and way in (None, key[1])]:
+        del owed[key]
+
+
+def _owed(record: dict[str, Any], container: ContainerId, way: PauseWay) -> Owed:
+    found = record["place"]
+    freezer = found["freezer"]
+    place = Place(
+        str(found["runtime"]),
+        int(found["pid"]),
+        int(found["started_ticks"]),
+        freezer and Freezer(Path(freezer["folder"]), int(freezer["version"])),
+    )
+    return Owed(
+        container,
+        str(record["name"]),
+        int(record["started_ns"]),
+        way,
+        int(record["resume_by_ns"]),
+        bool(record["done"]),
+        place,
+        bool(record["frozen_before"]),
+    )
+
+
+def _intention(owed: Owed, boot: str) -> dict[str, Any]:
+    place, freezer = owed.place, owed.place.freezer
+    return {
+        "record": "intend",
+        "boot": boot,
+        "container": owed.container,
+        "name": owed.name,
+        "started_ns": owed.started_ns,
+        "way": owed.way.value,
+        "resume_by_ns": owed.resume_by_ns,
+        "done": owed.done,
+        "frozen_before": owed.frozen_before,
+        "place": {
+            "runtime": place.runtime,
+            "pid": place.pid,
+            "started_ticks": place.started_ticks,
+            "freezer": freezer and {"folder": str(freezer.folder), "version": freezer.version},
+        },
+    }
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
