@@ -10,7 +10,6 @@ import pytest
 
 from dure.cli import doctor_checks
 from dure.cli.doctor_checks import (
-    Finding,
     check_agent,
     check_driver,
     check_environment,
@@ -25,6 +24,7 @@ from dure.cli.doctor_checks import (
     check_shim,
     probe,
 )
+from dure.cli.findings import Finding
 from dure.devices import library
 from tests.cli.agents import CannedAgent, agent_status
 from tests.cli.conftest import Dure

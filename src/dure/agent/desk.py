@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 
 from dure.agent.actor import Actor
+from dure.agent.containers.answers import ContainerDesk
 from dure.agent.gpu import Gpu
 from dure.agent.ports import GpuLibrary
 from dure.agent.registry import Declared
@@ -19,6 +20,7 @@ from dure.client.schema import (
     TenantStatus,
 )
 from dure.devices.nvml import GpuState, GpuUser
+from dure.domain.errors import InputError
 
 _FRESH_S = 0.5
 """NVML's lists take milliseconds; nobody looks more often than this."""
@@ -41,6 +43,8 @@ class Desk:
     service: Service
     nvml: GpuLibrary
     info: AgentInfo
+    containers: ContainerDesk | None = None
+    """None: this agent does not manage containers."""
     _surveys: dict[int, _Survey] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -48,6 +52,7 @@ class Desk:
         """Everything `dure top` shows."""
         gpus, tenants, unmanaged = [], [], []
         declared = self._declared()
+        contained = self.containers.pids() if self.containers is not None else set()
         for actor in self.service.actors:
             survey = self._survey(actor)
             shown, seated, pids = self._look(actor, survey, declared)
@@ -62,7 +67,7 @@ class Desk:
                     kind=user.kind,
                 )
                 for user in survey.users
-                if user.pid not in pids and user.name != _MPS_SERVER
+                if user.pid not in pids | contained and user.name != _MPS_SERVER
             ]
         return AgentStatus(
             agent=self.info,
@@ -70,7 +75,17 @@ class Desk:
             tenants=_with_absent(tenants, declared),
             unmanaged=tuple(unmanaged),
             events=self.service.events.lines(),
+            containers=self.containers.status() if self.containers is not None else None,
         )
+
+    def container_desk(self) -> ContainerDesk:
+        """Where questions about containers are answered; raises where nobody does."""
+        if self.containers is None:
+            raise InputError(
+                "this agent does not manage containers",
+                "start it with `dure agent --manage-containers`",
+            )
+        return self.containers
 
     def tenants(self) -> TenantList:
         """All declared tenants."""

@@ -24,10 +24,12 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from dure.agent.containers.answers import UnknownContainerError
 from dure.agent.desk import Desk
 from dure.agent.registry import ForbiddenError, UnknownTenantError
 from dure.agent.service import Service
 from dure.agent.wire import Peer, peer_of
+from dure.client.containers import ExemptRequest
 from dure.client.schema import (
     EndRequest,
     GoalsRequest,
@@ -89,6 +91,8 @@ class _Api:
             Route("/v1/tenants", self._tenants),
             Route("/v1/tenants/{name}/why", self._why),
             Route("/v1/tenants/{name}/reports", self._report, methods=["POST"]),
+            Route("/v1/containers", self._containers),
+            Route("/v1/containers/{name}/why", self._why_container),
         ]
         if not trusted:
             return [*shown, Route("/v1/policy", self._policy)]
@@ -101,6 +105,9 @@ class _Api:
             Route("/v1/tenants/{name}", self._declare, methods=["PUT"]),
             Route("/v1/tenants/{name}", self._change, methods=["PATCH"]),
             Route("/v1/tenants/{name}", self._forget, methods=["DELETE"]),
+            Route("/v1/containers/{name}/pause", self._pause_container, methods=["POST"]),
+            Route("/v1/containers/{name}/resume", self._resume_container, methods=["POST"]),
+            Route("/v1/containers/{name}/exempt", self._exempt_container, methods=["PUT"]),
         ]
 
     async def _status(self, request: Request) -> Response:
@@ -147,6 +154,25 @@ class _Api:
         await run_in_threadpool(self._service.report, _name(request), said, peer)
         return Response(status_code=204)
 
+    async def _containers(self, request: Request) -> Response:
+        return await _answer(self._desk.container_desk().status)
+
+    async def _why_container(self, request: Request) -> Response:
+        return await _answer(partial(self._desk.container_desk().why, _name(request)))
+
+    async def _pause_container(self, request: Request) -> Response:
+        desk = self._desk.container_desk()
+        return await _answer(partial(desk.pause, _name(request), _peer(request)))
+
+    async def _resume_container(self, request: Request) -> Response:
+        desk = self._desk.container_desk()
+        return await _answer(partial(desk.resume, _name(request), _peer(request)))
+
+    async def _exempt_container(self, request: Request) -> Response:
+        wanted = await _body(request, ExemptRequest)
+        desk = self._desk.container_desk()
+        return await _answer(partial(desk.exempt, _name(request), wanted.exempt, _peer(request)))
+
 
 def _name(request: Request) -> str:
     return str(request.path_params["name"])
@@ -185,7 +211,7 @@ def _problem(status: int, error: str, remedy: str = "") -> Response:
 async def _on_dure_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, DureError)
     match error:
-        case UnknownTenantError():
+        case UnknownTenantError() | UnknownContainerError():
             status = 404
         case ForbiddenError():
             status = 403

@@ -14,6 +14,7 @@ from logging.handlers import RotatingFileHandler
 from dure import __version__
 from dure.agent import http, lock, state
 from dure.agent.actor import Actor
+from dure.agent.containers.care import Host, make_care
 from dure.agent.desk import Desk
 from dure.agent.door import Door, listen
 from dure.agent.events import EventLog
@@ -132,8 +133,26 @@ def _serve(
     ends.callback(_close, own, places)
     tcp = _listen_tcp(options.http) if options.http is not None else None
     desk = Desk(service, nvml, _info(options))
+    if options.containers is not None:
+        care = make_care(options, options.containers, _host(nvml, service))
+        care.start()
+        ends.callback(care.stop)
+        desk.containers = care.desk
     events.add("agent", f"ready in {places.run_dir}, {len(actors)} GPU, {options.sharing}")
     asyncio.run(http.serve(service, desk, own, tcp))
+
+
+def _host(nvml: GpuLibrary, service: Service) -> Host:
+    """What managing containers needs to know of the rest."""
+
+    def tenants() -> dict[int, str]:
+        return {
+            client.pid: client.tenant
+            for actor in service.actors
+            for client in list(actor.gpu.clients.values())
+        }
+
+    return Host(tuple(nvml.gpus()), service.events, tenants)
 
 
 def _close(own: socket.socket, places: Places) -> None:

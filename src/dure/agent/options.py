@@ -3,8 +3,19 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from dure.client.containers import PauseWith
 from dure.client.places import Places
 from dure.client.schema import Sharing
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerOptions:
+    """How the containers of this host are managed."""
+
+    strategy: str = "dure"
+    pause_with: PauseWith = "auto"
+    dry_run: bool = False
+    """Only say what would be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +32,5 @@ class AgentOptions:
     """Indices or UUIDs to look after; all where none is named."""
     log_file: Path | None = None
     """None: standard error."""
+    containers: ContainerOptions | None = None
+    """None: containers are not managed."""

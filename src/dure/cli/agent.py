@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from dure.domain.errors import InputError
+
 
 def agent(
     sharing: Annotated[
@@ -28,6 +30,27 @@ def agent(
             help="Also show status and take reports here. Nobody is asked who he is there.",
         ),
     ] = None,
+    manage_containers: Annotated[
+        bool,
+        typer.Option(
+            "--manage-containers",
+            help="Also queue the containers of this host that share a GPU, by pausing them.",
+        ),
+    ] = False,
+    strategy: Annotated[
+        str | None,
+        typer.Option(help="How containers are queued: dure, paper, paper-window or none."),
+    ] = None,
+    pause_with: Annotated[
+        Literal["docker", "cuda-lock", "auto"] | None,
+        typer.Option(
+            help="docker: freeze the whole container. cuda-lock: hold its CUDA calls alone. "
+            "auto: the lock where it works, else Docker."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Pause no container, only say what would be done.")
+    ] = False,
     run_dir: Annotated[
         Path | None, typer.Option(help="Its folder of sockets and state; else DURE_RUN_DIR.")
     ] = None,
@@ -37,9 +60,19 @@ def agent(
 ) -> None:
     """Share this host's GPUs between tenants, until it is told to end (SIGTERM or Ctrl-C)."""
     from dure.agent.main import run
-    from dure.agent.options import AgentOptions
+    from dure.agent.options import AgentOptions, ContainerOptions
     from dure.client.places import own_places
 
+    containers = None
+    if manage_containers:
+        containers = ContainerOptions(
+            strategy=strategy or "dure", pause_with=pause_with or "auto", dry_run=dry_run
+        )
+    elif strategy is not None or pause_with is not None or dry_run:
+        raise InputError(
+            "--strategy, --pause-with and --dry-run are about containers",
+            "add --manage-containers",
+        )
     run(
         AgentOptions(
             places=own_places(run_dir),
@@ -48,13 +81,12 @@ def agent(
             policy=policy,
             gpus=tuple(gpu or ()),
             log_file=log_file,
+            containers=containers,
         )
     )
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
-    from dure.domain.errors import InputError
-
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
         raise InputError(

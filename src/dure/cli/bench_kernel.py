@@ -1,18 +1,14 @@
 """`dure bench kernel`: tenants that share a real GPU, with Dure and without, shard by shard."""
 
-import datetime
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dure.cli.measuring import Json, tables
+from dure.cli.shards import listed, write_page
 from dure.cli.terminal import output_console
-from dure.domain.errors import InputError
-from dure.kit.files import write_text
 
 if TYPE_CHECKING:
     from dure.sim.benches.report import BenchReport
@@ -58,7 +54,7 @@ def kernel(
     from dure.bench.kernel.run import known_shards, run_shards
     from dure.bench.kernel.shard import Settings
 
-    names = _names(pair, "--pair", known_shards())
+    names = listed(pair, "--pair", known_shards())
     finished = True
     if not merge:
         settings = Settings(
@@ -84,36 +80,17 @@ def kernel(
         typer.echo("Some cells are still missing: run the same command again.", err=True)
 
 
-def _names(text: str, field: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    for name in found:
-        if name not in known:
-            raise InputError(f"'{name}' is not known", f"use {', '.join(known)}", field=field)
-    return found or known
-
-
 def _rows(text: str) -> tuple[str, ...]:
     from dure.bench.kernel.rows import ROWS
 
-    return _names(text, "--rows", tuple(ROWS)) if text else ()
+    return listed(text, "--rows", tuple(ROWS)) if text else ()
 
 
 def _write_page(report: "BenchReport", folder: Path, page: Path) -> None:
     """The page, and the plot beside it."""
     from dure.bench.kernel.chart import plot
-    from dure.bench.kernel.merge import machine_of, scenarios_of
-    from dure.sim.benches.page import Made, markdown
+    from dure.bench.kernel.merge import scenarios_of
 
-    machine = machine_of(folder)
-    made = Made(
-        str(machine.get("date") or datetime.datetime.now(tz=datetime.UTC).date().isoformat()),
-        str(machine.get("host", "unknown")),
-        shlex.join(["dure", *sys.argv[1:]]),
-    )
-    text = markdown(report, made)
     scenarios = scenarios_of(folder)
-    if scenarios:
-        picture = page.with_suffix(".svg")
-        write_text(picture, plot(scenarios))
-        text += f"\n![Tail of the service against best effort]({picture.name})\n"
-    write_text(page, text)
+    title = "Tail of the service against best effort"
+    write_page(report, folder, page, (title, plot(scenarios)) if scenarios else None)

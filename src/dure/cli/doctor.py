@@ -10,7 +10,7 @@ from dure.cli.terminal import output_console
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dure.cli.doctor_checks import Finding
+    from dure.cli.findings import Finding
 
 _WIDTH = 100
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}

@@ -7,18 +7,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dure import __version__
+from dure.cli.doctor_containers import check_containers
+from dure.cli.findings import Finding
 from dure.domain.errors import DureError
 from dure.domain.units import format_bytes
 
 if TYPE_CHECKING:
     from dure.client.schema import AgentStatus
-
-Level = Literal["ok", "warn", "fail"]
 
 _PROBE_LIMIT_S = 60.0
 """A driver that has to wake several GPUs takes many seconds."""
@@ -40,25 +39,6 @@ _CUDA_ERRORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the doctor's answer."""
-
-    level: Level
-    subject: str
-    what: str
-    remedy: str = ""
-
-    def data(self) -> dict[str, str]:
-        """As JSON knows it."""
-        return {
-            "level": self.level,
-            "subject": self.subject,
-            "what": self.what,
-            "remedy": self.remedy,
-        }
-
-
 def examine() -> list[Finding]:
     """Everything, in the order in which problems depend on one another."""
     cuda, nvml = probe("cuda"), probe("nvml")
@@ -75,7 +55,7 @@ def examine() -> list[Finding]:
         *check_run_dir(),
         *agent_findings,
         *check_others(nvml, agent),
-        *check_cgroup(),
+        *check_containers(),
         *check_environment(),
         *check_risk(sharing),
     ]
@@ -373,19 +353,6 @@ def check_others(nvml: dict[str, Any], agent: "AgentStatus | None") -> Iterator[
         )
     elif not nvml.get("missing") and not nvml.get("crashed"):
         yield Finding("ok", "others", "every program on a GPU is a tenant, or there is none")
-
-
-def check_cgroup() -> Iterator[Finding]:
-    """Control groups: what a container host uses to stop and limit programs."""
-    if Path("/sys/fs/cgroup/cgroup.controllers").is_file():
-        yield Finding("ok", "cgroup", "version 2")
-    else:
-        yield Finding(
-            "warn",
-            "cgroup",
-            "version 2 is not mounted: containers cannot be paused as a whole",
-            "boot with systemd.unified_cgroup_hierarchy=1; sharing a GPU works without",
-        )
 
 
 def check_environment() -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from dure.cli import (
     docker_args,
     doctor,
     fleet,
+    node,
     policy,
     run,
     sim,
@@ -58,6 +59,7 @@ app.command("doctor")(doctor.doctor)
 app.command("docker-args")(docker_args.docker_args)
 app.add_typer(bench.app, name="bench")
 app.add_typer(fleet.app, name="fleet")
+app.add_typer(node.app, name="node")
 app.add_typer(policy.app, name="policy")
 app.add_typer(sim.app, name="sim")
 

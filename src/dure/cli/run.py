@@ -12,10 +12,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from dure.cli import run_options as opt
 from dure.cli.child import EXIT_NOT_FOUND, NotStarted, run_child
 from dure.domain.errors import DureError, InputError
 
@@ -30,80 +31,35 @@ _MOST_TRIES = 100
 
 
 def run(
-    command: Annotated[
-        list[str],
-        typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
-    ],
-    tenant: Annotated[
-        str | None,
-        typer.Option(help="Its name; after its script unless given. Processes may share one."),
-    ] = None,
-    gpu: Annotated[str | None, typer.Option(help="Index or UUID of the GPU to keep to.")] = None,
-    memory_limit: Annotated[
-        str | None, typer.Option(help="Most device memory it may take, as '20GiB'.")
-    ] = None,
-    memory_reserve: Annotated[
-        str | None, typer.Option(help="Device memory kept free for it, as '8GiB'.")
-    ] = None,
-    sm_share: Annotated[
-        str | None, typer.Option(help="Least share of the GPU while it has work, as '50%'.")
-    ] = None,
-    weight: Annotated[
-        str | None, typer.Option(help="How much it counts beside a tenant of weight 1.")
-    ] = None,
-    tenant_class: Annotated[
-        str | None, typer.Option("--class", help="guaranteed, standard or best-effort.")
-    ] = None,
-    best_effort: Annotated[
-        bool, typer.Option("--best-effort", help="Takes what others leave: --class best-effort.")
-    ] = False,
-    goal: Annotated[
-        str | None, typer.Option(help="finish, slo or goodput; else it follows from the rest.")
-    ] = None,
-    expect: Annotated[
-        str | None, typer.Option(help="How long the job takes alone, as '2h'.")
-    ] = None,
-    deadline: Annotated[
-        str | None, typer.Option(help="How long from now the job must be done, as '5h'.")
-    ] = None,
-    latency_slo: Annotated[
-        str | None, typer.Option(help="Latency it is promised, as 'p99=20ms'.")
-    ] = None,
-    throughput_slo: Annotated[
-        str | None, typer.Option(help="Requests a second it is promised, as '100/s'.")
-    ] = None,
-    availability_slo: Annotated[
-        str | None, typer.Option(help="Share of seconds it is served well, as '99%'.")
-    ] = None,
-    copy_limit: Annotated[
-        str | None, typer.Option(help="Most host-device copying, as '2GB/s'.")
-    ] = None,
-    free: Annotated[
-        bool,
-        typer.Option("--free", help="Never hold it: its processes wait for one another."),
-    ] = False,
-    require: Annotated[
-        bool, typer.Option("--require", help="Refuse to run the program without Dure.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing unless something fails.")
-    ] = False,
+    command: opt.Command,
+    tenant: opt.Tenant = None,
+    gpu: opt.Gpu = None,
+    memory_limit: opt.MemoryLimit = None,
+    memory_reserve: opt.MemoryReserve = None,
+    sm_share: opt.SmShare = None,
+    weight: opt.Weight = None,
+    tenant_class: opt.TenantClass = None,
+    best_effort: opt.BestEffort = False,
+    goal: opt.Goal = None,
+    expect: opt.Expect = None,
+    deadline: opt.Deadline = None,
+    latency_slo: opt.LatencySlo = None,
+    throughput_slo: opt.ThroughputSlo = None,
+    availability_slo: opt.AvailabilitySlo = None,
+    copy_limit: opt.CopyLimit = None,
+    free: opt.Free = False,
+    require: opt.Require = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Run a program as a tenant of a GPU; exit code and signals pass through."""
-    from dure.cli.wishes import checked_name, name_of, spec_of
+    from dure.cli.wishes import checked_name, spec_of
 
-    if best_effort and tenant_class not in (None, "best-effort"):
-        raise InputError(
-            f"the class cannot be both best-effort and {tenant_class}",
-            "leave out one of the two",
-            field="--best-effort",
-        )
     stated = {
         "memory-limit": memory_limit,
         "memory-reserve": memory_reserve,
         "sm-share": sm_share,
         "weight": weight,
-        "class": "best-effort" if best_effort else tenant_class,
+        "class": _class(tenant_class, best_effort=best_effort),
         "goal": goal,
         "expect": expect,
         "deadline": deadline,
@@ -116,10 +72,30 @@ def run(
     said = {key: value for key, value in more.items() if value is not None}
     spec = spec_of(stated, command=tuple(command), **said)
     name = checked_name(tenant) if tenant is not None else None
+    raise typer.Exit(_run(command, name, spec, require=require, quiet=quiet))
+
+
+def _class(stated: str | None, *, best_effort: bool) -> str | None:
+    """The tenant's class, of which `--best-effort` is the short form."""
+    if best_effort and stated not in (None, "best-effort"):
+        raise InputError(
+            f"the class cannot be both best-effort and {stated}",
+            "leave out one of the two",
+            field="--best-effort",
+        )
+    return "best-effort" if best_effort else stated
+
+
+def _run(
+    command: list[str], name: str | None, spec: "TenantSpec", *, require: bool, quiet: bool
+) -> int:
+    """The program's exit code; it runs as a tenant where there is an agent to be had."""
+    from dure.cli.wishes import name_of
+
     _refuse_missing(command[0])
     tenancy = _tenancy(name, name_of(command), spec, require=require)
     if tenancy is None:
-        raise typer.Exit(run_child(command, os.environ))
+        return run_child(command, os.environ)
     with contextlib.closing(tenancy.client):
         if not quiet:
             for note in tenancy.declared.notes:
@@ -127,7 +103,7 @@ def run(
         code = run_child(command, environment_with(tenancy.declared.environment, os.environ))
         if not quiet and tenancy.unused():
             _say(f"'{command[0]}' did not use the GPU under Dure")
-    raise typer.Exit(code)
+    return code
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dure.cli.sim_fleet import fleet
+from dure.cli.sim_node import node
 from dure.cli.terminal import (
     announce_compilation,
     duration_option_ns,
@@ -33,6 +34,7 @@ def _group() -> None:
 
 
 app.command("fleet")(fleet)
+app.command("node")(node)
 
 
 @app.command("kernel")

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from dure.cli.fitting import Column, fitting_table
+from dure.cli.node_view import containers_view
 from dure.client.schema import (
     AgentInfo,
     AgentStatus,
@@ -48,6 +49,9 @@ def _parts(status: AgentStatus, width: int, now_unix_s: float) -> Iterator[Rende
         yield Text()
     else:
         yield Text("No tenants. Start one: dure run -- PROGRAM", style="dim")
+    if status.containers is not None:
+        yield containers_view(status.containers, width)
+        yield Text()
     yield from _unknown_lengths(status)
     yield from _others(status.unmanaged, numbers)
     yield from _events(status.events)

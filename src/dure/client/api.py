@@ -5,10 +5,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from dure.client.containers import (
+    ContainersStatus,
+    ContainerStatus,
+    ContainerWhy,
+    ExemptRequest,
+)
 from dure.client.places import Places, candidate_places
 from dure.client.schema import (
     AgentStatus,
@@ -131,6 +138,29 @@ class AgentClient:
         """How far the program is, in its own units."""
         self._send("POST", f"/v1/tenants/{tenant}/reports", Report(done=done, total=total))
 
+    # Containers
+
+    def containers(self) -> ContainersStatus:
+        """Every container with a GPU: state, reason, queue place, wait."""
+        return self._ask("GET", "/v1/containers", ContainersStatus)
+
+    def why_container(self, container: str) -> ContainerWhy:
+        """Why a container, by name or the beginning of its id, stands where it does."""
+        return self._ask("GET", _container_path(container, "why"), ContainerWhy)
+
+    def pause_container(self, container: str) -> ContainerStatus:
+        """Keep a container from the GPU until it is resumed."""
+        return self._ask("POST", _container_path(container, "pause"), ContainerStatus)
+
+    def resume_container(self, container: str) -> ContainerStatus:
+        """Let a container go, and leave it alone for a while."""
+        return self._ask("POST", _container_path(container, "resume"), ContainerStatus)
+
+    def exempt_container(self, container: str, *, exempt: bool = True) -> ContainerStatus:
+        """Never touch a container, or do so again."""
+        request = ExemptRequest(exempt=exempt)
+        return self._ask("PUT", _container_path(container, "exempt"), ContainerStatus, request)
+
     # Transport
 
     def _ask(
@@ -191,6 +221,10 @@ class AgentClient:
                 knocking.connect(str(self.places.api_socket))
             except OSError as error:
                 raise _absent(self.places) from error
+
+
+def _container_path(container: str, what: str) -> str:
+    return f"/v1/containers/{quote(container, safe='')}/{what}"
 
 
 def _absent(places: Places) -> AgentUnreachableError:

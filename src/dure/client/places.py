@@ -43,6 +43,11 @@ class Places:
         return self.run_dir / "agent.log"
 
     @property
+    def containers_dir(self) -> Path:
+        """Journal of pauses and the watchdog's socket."""
+        return self.run_dir / "containers"
+
+    @property
     def mps_dir(self) -> Path:
         """Pipes and logs of the MPS daemon this agent supervises."""
         return self.run_dir / "mps"

@@ -5,7 +5,10 @@ Times are nanoseconds, sizes bytes, shares numbers from 0 to 1; names say so.
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from dure.client.containers import ContainersStatus
+from dure.client.messages import Answer, Message
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$"
 """A tenant's name: up to 32 letters, digits, '.', '_' and '-', a letter or digit first."""
@@ -20,20 +23,6 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 DurationNs = Annotated[int, Field(gt=0, le=LONGEST_NS)]
 SizeBytes = Annotated[int, Field(ge=0, le=LONGEST_NS)]
-
-
-class Message(BaseModel):
-    """Anything that is sent: immutable, and an unknown field is an error."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False
-    )
-
-
-class Answer(BaseModel):
-    """Anything that is received: a newer agent may say more than this client knows."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
 
 # ---- what a tenant is -------------------------------------------------------------------------
@@ -315,7 +304,7 @@ class EventLine(Answer):
 
     at_unix_s: float
     kind: str
-    """signal, tenant, client, policy, refused, planning, mps."""
+    """signal, tenant, client, policy, refused, planning, mps, container."""
     gpu: str | None = None
     tenant: str | None = None
     text: str
@@ -344,6 +333,8 @@ class AgentStatus(Answer):
     unmanaged: tuple[GpuProcess, ...]
     events: tuple[EventLine, ...]
     """Oldest first; the newest few hundred."""
+    containers: ContainersStatus | None = None
+    """None: this agent does not manage containers."""
 
 
 class TenantList(Answer):
@@ -393,7 +384,7 @@ class PolicyRequest(Message):
     """PUT /v1/policy."""
 
     policy: str
-    parameters: dict[str, float] = {}
+    parameters: dict[str, float] = Field(default_factory=dict)
     gpu: str | None = None
     """Index or UUID; None: all."""
     dry_run: bool = False
@@ -445,7 +436,7 @@ class GoalsRequest(Message):
     ) = None
     fairness: Share | None = None
     starvation_ns: DurationNs | None = None
-    tenants: dict[str, TenantGoalSpec] = {}
+    tenants: dict[str, TenantGoalSpec] = Field(default_factory=dict)
     file: str = ""
     gpu: str | None = None
     dry_run: bool = False

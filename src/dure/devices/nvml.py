@@ -46,6 +46,8 @@ class GpuFacts:
     sms: int | None
     compute_capability: tuple[int, int] | None
     driver: str | None = None
+    minor: int | None = None
+    """Number of its device node, /dev/nvidiaN."""
 
     @property
     def uuid_bytes(self) -> bytes:
@@ -130,6 +132,7 @@ class Nvml:
             sms=_sms(handle, capability),
             compute_capability=(int(capability[0]), int(capability[1])) if capability else None,
             driver=_text(driver) if driver is not None else None,
+            minor=_asked(pynvml.nvmlDeviceGetMinorNumber, handle),
         )
 
     def state(self, index: int) -> GpuState:

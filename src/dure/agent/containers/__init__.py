@@ -1,0 +1,1 @@
+"""Containers on this host: who watches them, who pauses them, who lets them go."""

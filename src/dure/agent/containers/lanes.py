@@ -1,0 +1,226 @@
+"""Pauses and resumes, each container's one after another, different containers' side by side.
+
+A pause by Docker takes tens of milliseconds and one by the CUDA lock as long as the copy that runs,
+so none of them is done in the thread that decides. What a container is asked is done in order; a
+pause that was overtaken by its own end before it began is not begun.
+"""
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dure.agent.containers.ports import PauseJournal, Pauser
+from dure.domain.containers import Container, PauseWay
+from dure.domain.errors import DureError
+from dure.domain.ids import ContainerId
+from dure.runtimes.docker_errors import AlreadyPausedError, PauseUnsupportedError
+
+_log = logging.getLogger(__name__)
+
+_MOST_WORKERS = 64
+OVERTAKEN = "let go again before the pause began"
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAsked:
+    """Keep a container from the GPU by the first of the ways that works."""
+
+    container: Container
+    ways: tuple[PauseWay, ...]
+    resume_by_ns: int
+    by_person: bool = False
+    """Not Dure's to undo: frozen, it is left to the person, in no journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeAsked:
+    """Let a container go, by the way it is held; nothing where it is not held by then."""
+
+    container: Container
+    by_person: bool = False
+    """Also where somebody else has frozen it."""
+
+
+Asked = PauseAsked | ResumeAsked
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of it."""
+
+    asked: Asked
+    way: PauseWay
+    error: str | None = None
+    paused_by_others: bool = False
+    """It could not be paused since somebody else had done so."""
+    unable: bool = False
+    """It never can be: its runtime does not know how."""
+
+
+@dataclass(slots=True)
+class Lanes:
+    """All containers' lanes; `ask` and `drop` belong to the thread that decides."""
+
+    pausers: Mapping[PauseWay, Pauser]
+    journal: PauseJournal
+    report: Callable[[Done], None]
+    """Called in a worker's thread."""
+    held: dict[ContainerId, PauseWay] = field(default_factory=dict)
+    """What is kept from the GPU now, and how."""
+    _lanes: dict[ContainerId, deque[Asked]] = field(default_factory=dict)
+    """What each container still has to be asked; one that is here has something under way."""
+    _work: "queue.SimpleQueue[Asked]" = field(default_factory=queue.SimpleQueue)
+    _workers: int = 0
+    _idle: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    """The journal has one writer at a time."""
+
+    def ask(self, asked: Asked) -> None:
+        """Do it when all that this container was asked before is done."""
+        lane = self._lanes.get(asked.container.id)
+        if lane is None:
+            self._lanes[asked.container.id] = deque()
+            self._begin(asked)
+        else:
+            lane.append(asked)
+
+    def done(self, done: Done) -> None:
+        """Something is over: begin what comes next. To be called with every report, in order."""
+        id_ = done.asked.container.id
+        if done.error is None and isinstance(done.asked, PauseAsked):
+            self.held[id_] = done.way
+        elif done.error is None:
+            self.held.pop(id_, None)
+        lane = self._lanes.get(id_)
+        if not lane:
+            self._lanes.pop(id_, None)
+            return
+        following = lane.popleft()
+        overtaken = isinstance(following, PauseAsked) and any(
+            isinstance(later, ResumeAsked) for later in lane
+        )
+        if overtaken and isinstance(following, PauseAsked):
+            self.report(Done(following, following.ways[0], OVERTAKEN))
+        else:
+            self._begin(following)
+
+    def drop(self, container: ContainerId) -> None:
+        """It is gone or was let go by somebody else: what is under way ends by itself, the rest
+        is not begun."""
+        lane = self._lanes.get(container)
+        if lane is not None:
+            lane.clear()
+        if self.held.pop(container, None) is not None:
+            self.forget(container)
+
+    def forget(self, container: ContainerId) -> None:
+        """Write down that nothing is owed to a container any more."""
+        with self._writing:
+            self.journal.forget(container)
+
+    def busy(self, container: ContainerId) -> bool:
+        """Whether something is under way."""
+        return container in self._lanes
+
+    def waits(self, container: ContainerId) -> bool:
+        """Whether more is to be done after what is under way."""
+        return bool(self._lanes.get(container))
+
+    def under_way(self) -> int:
+        """Containers with something under way."""
+        return len(self._lanes)
+
+    def _begin(self, asked: Asked) -> None:
+        with self._lock:
+            if self._idle <= self._work.qsize() and self._workers < _MOST_WORKERS:
+                self._workers += 1
+                name = f"pause-{self._workers}"
+                threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._work.put(asked)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            asked = self._work.get()
+            with self._lock:
+                self._idle -= 1
+            self.report(self._do(asked))
+
+    def _do(self, asked: Asked) -> Done:
+        try:
+            return self._pause(asked) if isinstance(asked, PauseAsked) else self._let(asked)
+        except Exception as problem:  # noqa: BLE001, logged with its trace
+            _log.exception("container %s: a pause or its end failed", asked.container.name)
+            way = asked.ways[0] if isinstance(asked, PauseAsked) else PauseWay.DOCKER
+            return Done(asked, way, f"{type(problem).__name__}: {problem}")
+
+    def _pause(self, asked: PauseAsked) -> Done:
+        """By the first way that works; written down before it is tried."""
+        if asked.by_person and PauseWay.DOCKER in self.pausers:
+            return self._freeze_for_person(asked)
+        errors: list[str] = []
+        others = unable = False
+        for way in asked.ways:
+            try:
+                with self._writing:
+                    self.journal.intend(asked.container, way, asked.resume_by_ns)
+                self.pausers[way].pause(asked.container)
+            except DureError as error:
+                errors.append(f"{way.value}: {error}")
+                others = others or isinstance(error, AlreadyPausedError)
+                unable = isinstance(error, PauseUnsupportedError)
+                self.forget(asked.container.id)
+                continue
+            with self._writing:
+                self.journal.done(asked.container.id, way)
+            return Done(asked, way)
+        return Done(asked, asked.ways[0], "; ".join(errors), others, unable)
+
+    def _freeze_for_person(self, asked: PauseAsked) -> Done:
+        """As `docker pause` by hand: everybody sees it, and it outlasts the agent."""
+        id_, way = asked.container.id, self.held.get(asked.container.id)
+        try:
+            if way is PauseWay.CUDA_LOCK:
+                self.pausers[way].resume(asked.container)
+            if way is not PauseWay.DOCKER:
+                self.pausers[PauseWay.DOCKER].pause(asked.container)
+        except AlreadyPausedError as error:
+            return Done(asked, PauseWay.DOCKER, str(error), paused_by_others=True)
+        except DureError as error:
+            return Done(asked, PauseWay.DOCKER, str(error))
+        finally:
+            self.forget(id_)
+        return Done(asked, PauseWay.DOCKER)
+
+    def _let(self, asked: ResumeAsked) -> Done:
+        """By the way that holds it. What this did not pause it does not let go either: a person
+        may have paused it."""
+        way = self.held.get(asked.container.id)
+        if way is None and asked.by_person and PauseWay.DOCKER in self.pausers:
+            way = PauseWay.DOCKER
+        if way is None:
+            return Done(asked, PauseWay.DOCKER)
+        try:
+            self.pausers[way].resume(asked.container)
+        except DureError as error:
+            return Done(asked, way, str(error))
+        self.forget(asked.container.id)
+        return Done(asked, way)
+
+
+def ways_to_try(
+    asked: PauseWay, allowed: Sequence[PauseWay], container: Container
+) -> tuple[PauseWay, ...]:
+    """The way asked for, then the others that may be used; a container whose health is checked is
+    not frozen in place of a lock, since it would be found unhealthy and restarted."""
+    others = [
+        way
+        for way in allowed
+        if way is not asked and not (way is PauseWay.DOCKER and container.health_checked)
+    ]
+    return (asked, *others)
