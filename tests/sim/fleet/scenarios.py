@@ -83,6 +83,11 @@ def scenario(**changes: object) -> Fields:
     return fields | changes
 
 
+def job(**changes: object) -> Fields:
+    """A scenario whose one job is like `training`."""
+    return scenario(workloads=[training(**changes)])
+
+
 def written(folder: Path, fields: Fields) -> Path:
     """A scenario file with these fields."""
     path = folder / "scenario.yaml"

@@ -1,3 +1,5 @@
+import json
+
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.sim.fleet.benches.week import bench_week
 from dure.sim.fleet.large import LargeSize, large_setting
@@ -23,3 +25,4 @@ def test_the_week_is_judged_at_full_size_only() -> None:
     report = bench_week(scale=0.004, days=0.1, seed=1)
     assert [verdict.passed for verdict in report.verdicts] == [None, True]
     assert report.figures["result"]["jobs"]["submitted"] > 0
+    json.dumps(report.figures["result"])

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from dure.sim.fleet.charts import HEIGHT_PX, WIDTH_PX, line_charts
 from dure.sim.fleet.compare import Comparison
 from dure.sim.fleet.report import html_report
+from dure.sim.fleet.results import ForecastFigures
 from tests.sim.fleet.scenarios import read, result, scenario
 
 
@@ -70,6 +72,14 @@ def test_it_has_tables_bills_charts_and_reasons(html: str) -> None:
         "budget of lab is 90 % used",
     ):
         assert part in html
+
+
+def test_forecasts_are_shown_beside_expecting_the_present_to_last(tmp_path: Path) -> None:
+    judged = ForecastFigures(price=0.123, price_as_now=0.2, load=0.05, load_as_now=0.04)
+    results = (result("first-fit"), replace(result("dure"), forecasts=judged))
+    html = html_report(Comparison(read(tmp_path, scenario()), results))
+    assert "in brackets of expecting that all stays as it is now: " in html
+    assert "dure price 12.3 % (20.0 %), load 5.0 % (4.0 %)." in html
 
 
 def test_measures_without_values_have_no_chart() -> None:

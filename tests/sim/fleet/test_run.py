@@ -132,7 +132,10 @@ def test_without_latency_sensitivity_places_near_data_still_earn_their_weight() 
 def test_the_error_of_load_forecasts_is_reported() -> None:
     waves = flat_load("s", [10.0, 14.0, 12.0] * 4)
     made = replace(_busy(12.0), validate=False, loads=waves)
-    assert run(made, "dure").forecasts.load is not None
+    found = run(made, "dure").forecasts
+    assert found.load is not None
+    assert found.load_as_now is not None
+    assert found.load_as_now > 0.1, "the load is never as it was an hour before"
     assert run(made, "dure without forecast").forecasts.load is None
     assert run(made, "first-fit").forecasts.load is None
 

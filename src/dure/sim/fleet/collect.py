@@ -250,15 +250,27 @@ def _forecasts(world: World) -> ForecastFigures:
     state = centre.state
     if not state.policy.forecast:
         return ForecastFigures()
+    price = _error(state.price_forecast.errors())
+    carbon = _error(state.carbon_forecast.errors())
+    load = _error(state.loads.errors(), _LOAD_JUDGED_H)
     return ForecastFigures(
-        price=_error(state.price_forecast.errors()),
-        carbon=_error(state.carbon_forecast.errors()),
-        load=_error(state.loads.errors(), _LOAD_JUDGED_H),
+        price=price[0],
+        price_as_now=price[1],
+        carbon=carbon[0],
+        carbon_as_now=carbon[1],
+        load=load[0],
+        load_as_now=load[1],
     )
 
 
-def _error(errors: tuple[ForecastError, ...], horizon_h: int = _JUDGED_H) -> float | None:
-    return next((e.share for e in errors if e.horizon_h == horizon_h and e.count), None)
+def _error(
+    errors: tuple[ForecastError, ...], horizon_h: int = _JUDGED_H
+) -> tuple[float | None, float | None]:
+    """Of the forecast, and of expecting that all stays as it is."""
+    for error in errors:
+        if error.horizon_h == horizon_h and error.count:
+            return error.share, error.persistence
+    return None, None
 
 
 def _hourly(world: World) -> HourlySeries:

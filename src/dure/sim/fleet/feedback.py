@@ -168,5 +168,6 @@ class Feedback:
         self._world.history.warn(f"{warning.about}: {warning.what}{remedy}", warning.kind)
 
     def service_changed(self, run: Run, member: Member) -> None:
-        """A service has other warm instances: their number, or the size of their slices."""
-        self._world.services.set_warm(run, member.pace.slice_speeds(run))
+        """A service's warm instances: another number, size of slices, or company on devices."""
+        pace = member.pace
+        self._world.services.set_warm(run, pace.slice_speeds(run), pace.turn_places(run))

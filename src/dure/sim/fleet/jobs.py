@@ -9,8 +9,8 @@ from dure.domain.fleet.profiles import DeviceProfile
 from dure.domain.fleet.workloads import Workload, WorkloadKind
 from dure.domain.units import NS_PER_S
 from dure.fleet.fit import speed
+from dure.sim.agenda import NEVER_NS
 from dure.sim.fleet.billing import Account, Holding
-from dure.sim.fleet.engine import NEVER_NS
 
 
 class Instance:
@@ -35,6 +35,11 @@ class Instance:
     def serves_on(self) -> Placement:
         """Where its work is done now: at the old place while the new one warms."""
         return self.placement if self.leaving is None else self.leaving[0]
+
+    @property
+    def places(self) -> tuple[Placement, ...]:
+        """All it holds now."""
+        return (self.placement,) if self.leaving is None else (self.placement, self.leaving[0])
 
 
 class Run:

@@ -8,7 +8,7 @@ from dure.domain.fleet.events import GlobalEvent, OrderTurnedDown, WorkloadStopp
 from dure.domain.fleet.instructions import MoveWorkload
 from dure.domain.fleet.workloads import Workload, WorkloadKind
 from dure.domain.ids import ClusterId, WorkloadId
-from dure.sim.fleet.engine import Agenda
+from dure.sim.agenda import Agenda
 from dure.sim.fleet.jobs import Run
 from dure.sim.fleet.members import Member
 from dure.sim.fleet.savings import Move, Savings

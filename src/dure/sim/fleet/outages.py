@@ -4,7 +4,7 @@ from typing import Protocol
 
 from dure.domain.fleet.events import ClusterJoined, ClusterLost, GlobalEvent
 from dure.domain.ids import ClusterId
-from dure.sim.fleet.engine import Agenda
+from dure.sim.agenda import Agenda
 from dure.sim.fleet.faults import CentreFault, ClusterFault, ClusterFaultKind, Fault, NodeFault
 from dure.sim.fleet.members import Member
 from dure.sim.fleet.reports import as_known

@@ -4,13 +4,15 @@ from typing import TYPE_CHECKING
 
 from dure.domain.fleet.decisions import InstanceId
 from dure.domain.fleet.events import CheckpointReached, InstanceEnded
+from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import WorkloadId
 from dure.fleet.fit import Footprint, footprint, slice_speed
-from dure.sim.fleet.engine import NEVER_NS
+from dure.sim.agenda import NEVER_NS
 from dure.sim.fleet.hardware import Hardware
 from dure.sim.fleet.jobs import Instance, Run
 from dure.sim.fleet.surroundings import Surroundings
+from dure.sim.fleet.turns import TurnPlace
 
 if TYPE_CHECKING:
     from dure.sim.fleet.members import Member
@@ -101,6 +103,26 @@ class Pace:
             return (1.0, 1.0)
         speeds = [slice_speed(least, compute_milli) for compute_milli in warm]
         return (sum(speeds) / len(speeds), min(speeds))
+
+    def turn_places(self, run: Run) -> list[TurnPlace]:
+        """Devices where a service's requests take turns with those of others."""
+        hardware = self._hardware
+        if hardware.groups[run.order.site.group].group.mode is not ShareMode.QUEUE:
+            return []
+        found = []
+        for instance in run.instances.values():
+            serves_on = instance.serves_on
+            for place in instance.places:
+                found += [
+                    TurnPlace(
+                        (hardware.index, device),
+                        place.compute_milli,
+                        hardware.held_milli[device],
+                        instance.warm and place is serves_on,
+                    )
+                    for device in place.devices
+                ]
+        return found
 
     def _least(self, run: Run) -> Footprint | None:
         """The smallest slice that meets the demand where a run is."""

@@ -82,13 +82,19 @@ def html_report(comparison: Comparison) -> str:
 
 
 def _forecasts(results: Sequence[FleetResult]) -> list[tuple[str, str]]:
-    """How far forecasts were off, by mode."""
+    """How far forecasts were off, by mode, beside expecting that all stays as it is."""
     found = []
     for result in results:
+        figures = result.forecasts
+        judged = (
+            ("price", figures.price, figures.price_as_now),
+            ("carbon", figures.carbon, figures.carbon_as_now),
+            ("load", figures.load, figures.load_as_now),
+        )
         errors = [
-            f"{name} {100 * error:.0f} %"
-            for name in ("price", "carbon", "load")
-            if (error := getattr(result.forecasts, name)) is not None
+            f"{name} {100 * error:.1f} % ({100 * as_now:.1f} %)"
+            for name, error, as_now in judged
+            if error is not None and as_now is not None
         ]
         if errors:
             found.append((result.mode, ", ".join(errors)))

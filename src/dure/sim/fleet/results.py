@@ -115,12 +115,16 @@ class ForecastFigures:
     """How far the centre's forecasts were off: prices and carbon six hours beyond what was
     published, the highest load of services an hour ahead.
 
-    Sum of absolute errors over sum of values; None: there was nothing to judge.
+    Sum of absolute errors over sum of values; None: there was nothing to judge. `…_as_now` is the
+    same of expecting that all stays as it is: a forecast that is no better is of no use.
     """
 
     price: float | None = None
+    price_as_now: float | None = None
     carbon: float | None = None
+    carbon_as_now: float | None = None
     load: float | None = None
+    load_as_now: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

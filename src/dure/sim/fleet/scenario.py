@@ -18,7 +18,13 @@ from dure.kit.files import FieldPath
 from dure.sim.documents import Document, Source, nearest
 from dure.sim.fleet.faults import CentreFault, ClusterFault, ClusterFaultKind, Fault, NodeFault
 from dure.sim.fleet.modes import MODES
-from dure.sim.fleet.scenario_file import ClassPolicyPart, FaultPart, PolicyPart, ScenarioFile
+from dure.sim.fleet.scenario_file import (
+    NEVER,
+    ClassPolicyPart,
+    FaultPart,
+    PolicyPart,
+    ScenarioFile,
+)
 from dure.sim.fleet.scenario_fleet import DataFolder, FleetBuilder
 from dure.sim.fleet.scenario_sources import SourceBuilder
 from dure.sim.fleet.scenario_tenants import TenancyBuilder
@@ -219,6 +225,9 @@ class _Reader:
             changes["carbon_budget_g"] = part.carbon_budget_kg * _G_PER_KG
         if part.submissions is not None:
             changes["submissions_ns"] = part.submissions
+        if part.reclaim_after is not None:
+            never = part.reclaim_after == NEVER
+            changes["reclaim_after_ns"] = None if never else part.reclaim_after
         congestion = replace(before.congestion, **_given(part.congestion))
         return replace(before, congestion=congestion, **changes)
 

@@ -5,7 +5,7 @@ Clusters, tenants and rules are here; what runs is in `scenario_work_file`.
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from dure.domain.fleet.clusters import HOURS_A_WEEK, ClusterClass
 from dure.domain.fleet.slices import ShareMode
@@ -45,6 +45,18 @@ def _currency(code: str) -> str:
 
 
 Currency = Annotated[str, AfterValidator(_currency)]
+
+
+NEVER = -1
+"""Of a `Patience` without an end."""
+
+
+def _or_never(value: Any, convert: ValidatorFunctionWrapHandler) -> int:
+    return NEVER if value == "never" else int(convert(value))
+
+
+Patience = Annotated[Duration, WrapValidator(_or_never)]
+"""Nanoseconds, or `never`."""
 
 
 class CurvePart(Document):
@@ -269,6 +281,7 @@ class PolicyPart(Document):
     submissions: LongerThanZero | None = None
     most_moves: WholeFromZero | None = None
     most_preemptions: WholeFromZero | None = None
+    reclaim_after: Patience | None = None
     dry_run: bool | None = None
 
 

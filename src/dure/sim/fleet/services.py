@@ -2,10 +2,12 @@
 
 A service's requests are divided over its clusters by warm instances. Waiting follows the M/M/c
 rule the autoscaler plans by, but with the true rate; where more arrives than can be served a queue
-grows and every request waits for it. Time passes in steps of a round: within one, rates and warm
-instances are those of its beginning.
+grows and every request waits for it. On queue units requests wait for their turns as well, see
+`turns`. Time passes in steps of a round: within one, rates and warm instances are those of its
+beginning.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -21,6 +23,7 @@ from dure.fleet.fit import replica_rate, speed
 from dure.fleet.queueing import LATE_SHARE, waits_p95_s
 from dure.sim.fleet.jobs import Run
 from dure.sim.fleet.setting import LoadCurves
+from dure.sim.fleet.turns import TurnPlace, Turns
 
 GIVE_UP_S = 60.0
 """How long a request waits before whoever sent it goes away: the usual time-out of proxies. Bounds
@@ -140,6 +143,7 @@ class Services:
         self._leaving: list[int] = []
         """Rows that are free from the next step on."""
         self._row_of: dict[Run, int] = {}
+        self._turns = Turns()
         self.service_slow = np.zeros(count, dtype=np.bool_)
         self.hour_minutes = 0.0
         self.hour_violated = 0.0
@@ -182,11 +186,18 @@ class Services:
         row = self._row_of.pop(run)
         self.rows.live[row] = False
         self.rows.warm[row] = 0
+        self._turns.set(row, ())
         self._leaving.append(row)
         self._stale = True
 
-    def set_warm(self, run: Run, speeds: tuple[float, float] = (1.0, 1.0)) -> None:
-        """A run's ready instances have changed: their number, or the speed of their slices.
+    def set_warm(
+        self,
+        run: Run,
+        speeds: tuple[float, float] = (1.0, 1.0),
+        turns: Sequence[TurnPlace] = (),
+    ) -> None:
+        """A run's ready instances have changed: their number, the speed of their slices, or who
+        they take turns with.
 
         Speeds are over that of the smallest slice that would do: the mean and the least of them.
         """
@@ -195,6 +206,7 @@ class Services:
             return
         rows = self.rows
         rows.warm[row] = run.warm
+        self._turns.set(row, turns)
         if speeds[0] != rows.speed[row] or speeds[1] != rows.least_speed[row]:
             rows.replica_rate[row] *= speeds[0] / rows.speed[row]
             rows.busy_w[row] *= speeds[0] / rows.speed[row]
@@ -350,6 +362,8 @@ class Services:
         waits_ms = waits_p95_s(rows.warm, rows.rate, rows.replica_rate) * 1000.0
         capacity = np.maximum(rows.warm * rows.replica_rate, 1e-12)
         backlog_ms = np.minimum(rows.queue / capacity * 1000.0, GIVE_UP_S * 1000.0)
+        use = np.minimum(rows.rate / capacity, 1.0)
+        waits_ms += self._turns.waits_ms(rows.alone_ms, use)
         latency = rows.alone_ms + np.minimum(waits_ms, GIVE_UP_S * 1000.0) + backlog_ms
         rows.latency_ms = latency
         target_ms = self._target_ms[rows.service]

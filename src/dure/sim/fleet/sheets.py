@@ -1,47 +1,11 @@
 """A fleet comparison laid out as sheets of figures, one mode a row; terminal and HTML draw them."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from dure.domain.units import NS_PER_S
 from dure.sim.figures import NOTHING, percent, whole
 from dure.sim.fleet.results import ExplanationSample, FleetResult, WaitSample
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One figure."""
-
-    text: str
-    value: float | None = None
-    best: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One measure over all rows."""
-
-    title: str
-    """In at most two lines."""
-    cells: tuple[Cell, ...]
-    words: bool = False
-    """Whether its cells are words, not figures."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """One table."""
-
-    title: str
-    corner: str
-    """What rows are."""
-    rows: tuple[str, ...]
-    columns: tuple[Column, ...]
-    caption: str = ""
-
-
-Better = Callable[..., str]
-"""`min` or `max`, whichever is better."""
+from dure.sim.sheets import Cell, Column, Sheet, column_of
 
 
 def sheets(results: Sequence[FleetResult]) -> tuple[Sheet, ...]:
@@ -71,13 +35,13 @@ def span(seconds: float | None) -> str:
 def money_sheet(results: Sequence[FleetResult]) -> Sheet:
     """Every term of the bill, and what it is beside the cheapest mode."""
     totals = [result.money.total for result in results]
-    columns = [_column("total", totals, amount, min)]
-    columns += [_column(title, values, amount) for title, values in _term_columns(results)]
+    columns = [column_of("total", totals, amount, min)]
+    columns += [column_of(title, values, amount) for title, values in _term_columns(results)]
     if len(totals) > 1 and min(totals) > 0:
         over = [total / min(totals) - 1.0 for total in totals]
-        columns.append(_column("over the\ncheapest", over, percent))
-    columns.append(_column("CO2 kg", [result.kg_co2 for result in results], amount, min))
-    columns.append(_column("MWh", [result.kwh / 1000.0 for result in results], amount, min))
+        columns.append(column_of("over the\ncheapest", over, percent))
+    columns.append(column_of("CO2 kg", [result.kg_co2 for result in results], amount, min))
+    columns.append(column_of("MWh", [result.kwh / 1000.0 for result in results], amount, min))
     title = f"Money, {results[0].currency}" if results else "Money"
     return _sheet(title, results, columns)
 
@@ -149,16 +113,16 @@ def service_sheet(results: Sequence[FleetResult]) -> Sheet:
     ]
     left = [result.jobs.unfinished for result in results]
     columns = [
-        _column("SLO\nkept", [result.slo_attainment for result in results], percent, max),
-        _column("jobs\non time", on_time, percent, max),
-        _column("services\nin target", within, percent, max),
-        _column("mean\nwait", [result.jobs.mean_wait_s for result in results], span, min),
-        _column("95 %\nwait", [result.jobs.p95_wait_s for result in results], span, min),
-        _column("jobs\ndone", [result.jobs.ended for result in results], whole, max),
-        _column("not\nyet", left, whole),
-        _column("used", [result.utilisation for result in results], percent),
-        _column("nodes\nopen", [result.open_share for result in results], percent, min),
-        _column("frag-\nmented", [result.fragmentation for result in results], percent, min),
+        column_of("SLO\nkept", [result.slo_attainment for result in results], percent, max),
+        column_of("jobs\non time", on_time, percent, max),
+        column_of("services\nin target", within, percent, max),
+        column_of("mean\nwait", [result.jobs.mean_wait_s for result in results], span, min),
+        column_of("95 %\nwait", [result.jobs.p95_wait_s for result in results], span, min),
+        column_of("jobs\ndone", [result.jobs.ended for result in results], whole, max),
+        column_of("not\nyet", left, whole),
+        column_of("used", [result.utilisation for result in results], percent),
+        column_of("nodes\nopen", [result.open_share for result in results], percent, min),
+        column_of("frag-\nmented", [result.fragmentation for result in results], percent, min),
     ]
     return _sheet("Promises and use", results, columns)
 
@@ -167,18 +131,18 @@ def action_sheet(results: Sequence[FleetResult]) -> Sheet:
     """What the deciders did, and how long they thought."""
     actions = [result.actions for result in results]
     columns = [
-        _column("placed", [each.placements for each in actions], whole),
-        _column("moved", [each.moves for each in actions], whole),
-        _column("saving\nexpected", [_saving(each.expected_saving) for each in actions], amount),
-        _column("saving\nrealised", [_saving(each.realised_saving) for each in actions], amount),
-        _column("moved\ninside", [each.local_moves for each in actions], whole),
-        _column("pre-\nempted", [each.preemptions for each in actions], whole),
-        _column("de-\nferred", [each.deferrals for each in actions], whole),
-        _column("grown", [each.grown for each in actions], whole),
-        _column("nodes\noff", [each.powered_down for each in actions], whole),
-        _column("right\nsizes", [each.right_sizes for each in actions], whole),
-        _column("refused", [result.jobs.refused for result in results], whole),
-        _column("wall s", [result.speed.wall_s for result in results], amount),
+        column_of("placed", [each.placements for each in actions], whole),
+        column_of("moved", [each.moves for each in actions], whole),
+        column_of("saving\nexpected", [_saving(each.expected_saving) for each in actions], amount),
+        column_of("saving\nrealised", [_saving(each.realised_saving) for each in actions], amount),
+        column_of("moved\ninside", [each.local_moves for each in actions], whole),
+        column_of("pre-\nempted", [each.preemptions for each in actions], whole),
+        column_of("de-\nferred", [each.deferrals for each in actions], whole),
+        column_of("grown", [each.grown for each in actions], whole),
+        column_of("nodes\noff", [each.powered_down for each in actions], whole),
+        column_of("right\nsizes", [each.right_sizes for each in actions], whole),
+        column_of("refused", [result.jobs.refused for result in results], whole),
+        column_of("wall s", [result.speed.wall_s for result in results], amount),
     ]
     return _sheet("What was done", results, columns)
 
@@ -190,16 +154,16 @@ def _saving(value: float) -> float | None:
 def bill_sheet(result: FleetResult) -> Sheet:
     """Every tenant's bill in one mode."""
     bills = result.tenants
-    columns = [_column("total", [bill.money.total for bill in bills], amount)]
+    columns = [column_of("total", [bill.money.total for bill in bills], amount)]
     for field, title in _TERM_TITLES:
         values = [getattr(bill.money, field) for bill in bills]
         if any(values):
-            columns.append(_column(title, values, amount))
+            columns.append(column_of(title, values, amount))
     columns += [
-        _column("CO2 kg", [bill.kg_co2 for bill in bills], amount),
-        _column("device\nhours", [bill.device_h for bill in bills], amount),
-        _column("jobs\ndone", [bill.jobs_ended for bill in bills], whole),
-        _column("on\ntime", [bill.on_time_share for bill in bills], percent),
+        column_of("CO2 kg", [bill.kg_co2 for bill in bills], amount),
+        column_of("device\nhours", [bill.device_h for bill in bills], amount),
+        column_of("jobs\ndone", [bill.jobs_ended for bill in bills], whole),
+        column_of("on\ntime", [bill.on_time_share for bill in bills], percent),
     ]
     return Sheet(
         f"Bills under {result.mode}, {result.currency}",
@@ -215,13 +179,13 @@ def cluster_sheet(result: FleetResult) -> Sheet:
     columns = [
         Column("region", tuple(Cell(each.region) for each in clusters), words=True),
         Column("class", tuple(Cell(each.cluster_class) for each in clusters), words=True),
-        _column("devices", [each.devices for each in clusters], whole),
-        _column("used", [each.utilisation for each in clusters], percent),
-        _column("device\nhours", [each.device_h for each in clusters], amount),
-        _column("on open\nnodes", [each.open_device_h for each in clusters], amount),
-        _column("rent and\nenergy", [each.money for each in clusters], amount),
-        _column("CO2 kg", [each.kg_co2 for each in clusters], amount),
-        _column("jobs", [each.jobs for each in clusters], whole),
+        column_of("devices", [each.devices for each in clusters], whole),
+        column_of("used", [each.utilisation for each in clusters], percent),
+        column_of("device\nhours", [each.device_h for each in clusters], amount),
+        column_of("on open\nnodes", [each.open_device_h for each in clusters], amount),
+        column_of("rent and\nenergy", [each.money for each in clusters], amount),
+        column_of("CO2 kg", [each.kg_co2 for each in clusters], amount),
+        column_of("jobs", [each.jobs for each in clusters], whole),
     ]
     rows = tuple(each.cluster for each in clusters)
     return Sheet(f"Clusters under {result.mode}", "cluster", rows, tuple(columns))
@@ -229,18 +193,3 @@ def cluster_sheet(result: FleetResult) -> Sheet:
 
 def _sheet(title: str, results: Sequence[FleetResult], columns: Sequence[Column]) -> Sheet:
     return Sheet(title, "mode", tuple(result.mode for result in results), tuple(columns))
-
-
-def _column(
-    title: str,
-    values: Iterable[float | None],
-    show: Callable[[float | None], str],
-    better: Better | None = None,
-) -> Column:
-    """A column with its best cells marked, where they differ as shown."""
-    cells = [Cell(show(value), value) for value in values]
-    known = {cell.text: cell.value for cell in cells if cell.value is not None}
-    if better is None or len(known) < 2:
-        return Column(title, tuple(cells))
-    best = better(known, key=lambda text: known[text])
-    return Column(title, tuple(Cell(cell.text, cell.value, cell.text == best) for cell in cells))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 from dure.domain.fleet.events import LocalEvent
 from dure.domain.fleet.instructions import LocalInstruction, ReportSummary, Warn
 from dure.domain.ids import WorkloadId
+from dure.sim.agenda import Agenda
 from dure.sim.fleet.billing import Books
-from dure.sim.fleet.engine import Agenda
 from dure.sim.fleet.jobs import Run
 
 if TYPE_CHECKING:

@@ -8,12 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from dure.domain.units import NS_PER_S
-from dure.sim.figures import TableColumn, WideTable
 from dure.sim.fleet.compare import Comparison
 from dure.sim.fleet.modes import MODES
 from dure.sim.fleet.results import ExplanationSample, FleetResult, WaitSample
 from dure.sim.fleet.sheets import (
-    Sheet,
     alternative,
     amount,
     bill_sheet,
@@ -24,23 +22,23 @@ from dure.sim.fleet.sheets import (
     total_of,
     waited,
 )
+from dure.sim.sheets import BEST_MARK, wide_table
 
 WIDTH = 110
 """Columns where the output is not a terminal; in one, tables are split to its width."""
-_MARK = "*"
 
 
 def comparison_tables(comparison: Comparison, *, all_bills: bool = False) -> RenderableType:
     """Everything a person wants to see at once; bills of all modes, or of the last alone."""
     results = comparison.results
     parts: list[RenderableType] = [_heading(comparison), Text()]
-    parts += [_table(sheet) for sheet in sheets(results)]
+    parts += [wide_table(sheet) for sheet in sheets(results)]
     billed = results if all_bills else results[-1:]
     for result in billed:
-        parts.append(_table(bill_sheet(result)))
+        parts.append(wide_table(bill_sheet(result)))
         if not all_bills:
-            parts.append(_table(cluster_sheet(result)))
-    parts.append(Text(f"{_MARK} best of a column", "dim"))
+            parts.append(wide_table(cluster_sheet(result)))
+    parts.append(Text(f"{BEST_MARK} best of a column", "dim"))
     parts += [Text(f"note: {note}", "yellow") for note in comparison.scenario.notes]
     for result in billed:
         parts += [Text(f"{result.mode}: {warning}", "yellow") for warning in result.warnings]
@@ -80,22 +78,6 @@ def _heading(comparison: Comparison) -> Text:
         f"{span(setting.duration_ns / 1e9)}, seed {setting.seed}   ",
         ("simulated", "italic"),
     )
-
-
-def _table(sheet: Sheet) -> WideTable:
-    columns = [TableColumn(sheet.corner, tuple(Text(name) for name in sheet.rows), left=True)]
-    for column in sheet.columns:
-        room = 1 if any(cell.best for cell in column.cells) else 0
-        title = "\n".join(f"{line}{'':{room}}" for line in column.title.split("\n"))
-        cells = tuple(
-            Text(
-                f"{cell.text}{_MARK if cell.best else '':<{room}}",
-                "bold green" if cell.best else "",
-            )
-            for cell in column.cells
-        )
-        columns.append(TableColumn(title, cells, left=column.words))
-    return WideTable(sheet.title, tuple(columns))
 
 
 def _head(result: FleetResult, sample: ExplanationSample | WaitSample, *words: str) -> Text:

@@ -28,9 +28,9 @@ from dure.domain.fleet.instructions import (
 from dure.domain.fleet.policy import HOUR_NS, FleetPolicy
 from dure.domain.fleet.workloads import Workload, WorkloadKind
 from dure.domain.ids import ClusterId, WorkloadId
+from dure.sim.agenda import Agenda
 from dure.sim.fleet.billing import Books, tick_times
 from dure.sim.fleet.directives import Directives
-from dure.sim.fleet.engine import Agenda
 from dure.sim.fleet.feedback import Feedback
 from dure.sim.fleet.hardware import Hardware
 from dure.sim.fleet.history import History
@@ -193,7 +193,7 @@ class World:
         """Open jobs that do not run now; one that runs twice counts as two that run."""
         running = 0
         for member in self.members:
-            running += sum(run.rate > 0.0 for run in member.runs.values())
+            running += sum(1 for run in member.runs.values() if run.rate > 0.0)
         return max(0, self.open_jobs - running)
 
     def finish(self, now_ns: int) -> None:

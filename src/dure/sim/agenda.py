@@ -1,4 +1,4 @@
-"""The agenda of a simulated fleet: what happens when, in virtual time."""
+"""The agenda of a simulated world: what happens when, in virtual time."""
 
 import heapq
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dure.sim.fleet.engine import Agenda
+from dure.sim.agenda import Agenda
 
 TIMES = st.lists(st.integers(0, 20), max_size=30)
 

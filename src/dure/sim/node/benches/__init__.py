@@ -1,0 +1,1 @@
+"""Benches of containers in virtual time."""

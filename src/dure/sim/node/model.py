@@ -1,0 +1,77 @@
+"""What a host and its GPUs do to containers: the measured figures the simulation stands on.
+
+Unless stated otherwise they were measured on one H200 with Docker and driver 580 (the paper's naive
+float32 matrix product, one thread per element).
+"""
+
+from dataclasses import dataclass
+
+from dure.domain.catalogue import CATALOGUE
+from dure.domain.units import MIB, NS_PER_MS, NS_PER_S, NS_PER_US
+
+_GB = 1000**3
+
+MATMUL_SIDE = 19_456
+"""Side of the product whose times are known best."""
+MATMUL_KERNEL_NS = 2_930 * NS_PER_MS
+"""Its kernel alone; 13,312² follows from the cube of the side (0.94 s, as measured)."""
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class GpuModel:
+    """One GPU, shared by time-slicing."""
+
+    memory_bytes: int = CATALOGUE["h200"].memory_bytes
+    switch_loss: float = 0.0725
+    """Time lost to switching while two or more processes have kernels, over their work alone:
+    7 % with five products of 19,456², 7.5 % with ten of 13,312²; the paper's Table 1 has 7 to 8 %
+    from two to ten containers, so it does not grow with their number."""
+    slice_ns: int = 2 * NS_PER_MS
+    """How long one process keeps the GPU while another waits; the driver's default."""
+    copy_in_bytes_per_s: float = 6.06 * _GB
+    """Of one process from ordinary memory: 0.5 s for the two inputs of a 19,456² product."""
+    copy_out_bytes_per_s: float = 10.1 * _GB
+    """Of one process: 0.15 s for the result of a 19,456² product."""
+    link_bytes_per_s: float = 14.0 * _GB
+    """Of all processes together, per direction. Fitted: five products of 19,456² take 17.5 s from
+    the first start to the last end, of which the kernels are 15.1 to 15.7 s."""
+    context_ns: int = 200 * NS_PER_MS
+    """To make a CUDA context; with the copy, 0.7 s from a 19,456² product's start to its kernel."""
+    context_bytes: int = 512 * MIB
+    """Memory of a context by itself."""
+    memory_call_ns: int = 200 * NS_PER_US
+    """Of an allocation or its reverse; of the size that is usual for arrays of gigabytes."""
+    sample_window_ns: int = NS_PER_S // 6
+    """NVML's samples cover the last whole window, 1/6 to 1 s."""
+    idle_w: float = 120.0
+    busy_w: float = 600.0
+    spinning_w: float = 200.0
+    """Power while kernels only wait for a peer."""
+    limit_w: float = 700.0
+    peer_patience_ns: int = 480 * NS_PER_S
+    """A collective is given up after this long; the heartbeat of PyTorch's NCCL."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostModel:
+    """How the host starts, pauses and watches containers."""
+
+    docker_pause_ns: int = 35 * NS_PER_MS
+    docker_resume_ns: int = 35 * NS_PER_MS
+    lock_ns: int = 450 * NS_PER_US
+    """`cuCheckpointProcessLock` and its reverse took 0.4 to 0.5 ms."""
+    unlock_ns: int = 450 * NS_PER_US
+    event_ns: int = 10 * NS_PER_MS
+    """From the start or end of a container to the runtime's event."""
+    lockable: bool = True
+    """Whether the driver has the CUDA lock."""
+    watchdog_ns: int = 500 * NS_PER_MS
+    """From the death of the agent to the watchdog's thaw; the promise is 2 s."""
+    overdue_ns: int = 200 * NS_PER_MS
+    """The watchdog lets a container go when its pause is so much past its deadline."""
+
+
+def matmul_kernel_ns(side: int) -> int:
+    """Time of the naive product's kernel alone."""
+    return round(MATMUL_KERNEL_NS * (side / MATMUL_SIDE) ** 3)

@@ -1,0 +1,43 @@
+"""The model gives back what was measured on one H200 with Docker (design: facts of level 2)."""
+
+import pytest
+
+from dure.sim.node.results import NodeResult
+from tests.sim.node.worlds import outcome, products
+
+
+def kernels(result: NodeResult) -> list[float]:
+    return [each.phases_s["kernel"] for each in result.containers]
+
+
+def test_one_large_product_has_a_kernel_of_2_93_s_and_needs_0_85_s_besides() -> None:
+    result = outcome(*products(1, 19_456))
+    assert kernels(result) == [pytest.approx(2.93, rel=0.005)]
+    assert result.makespan_s == pytest.approx(0.7 + 2.93 + 0.15, rel=0.01)
+
+
+def test_five_large_products_at_once_take_15_1_to_15_7_s_each_and_17_5_s_in_all() -> None:
+    result = outcome(*products(5, 19_456))
+    assert all(15.1 * 0.99 <= kernel <= 15.7 * 1.01 for kernel in kernels(result))
+    assert result.makespan_s == pytest.approx(17.5, rel=0.01)
+
+
+def test_middle_products_take_0_94_s_alone_and_10_1_s_when_there_are_ten() -> None:
+    assert kernels(outcome(*products(1, 13_312))) == [pytest.approx(0.94, rel=0.01)]
+    ten = kernels(outcome(*products(10, 13_312)))
+    assert ten == [pytest.approx(10.1, rel=0.01)] * 10
+
+
+def test_sharing_costs_no_more_with_more_sharers() -> None:
+    losses = [
+        kernels(outcome(*products(count, 13_312)))[0] / (0.9385 * count) - 1.0
+        for count in (2, 5, 10)
+    ]
+    assert losses == [pytest.approx(0.0725, abs=0.005)] * 3
+
+
+def test_products_one_after_another_follow_the_line_through_the_origin() -> None:
+    alone = outcome(*products(1, 13_312)).makespan_s
+    result = outcome(*products(10, 13_312), mode="one-after-another")
+    assert result.makespan_s == pytest.approx(10 * alone, rel=1e-6)
+    assert result.mean_s == pytest.approx(5.5 * alone, rel=1e-6)
