@@ -5,14 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_WORKERS ?= 2
 # Recorders need a GPU and write the data that the figures start from; they are run by hand. So are
-# the shards that bench/kernel.py makes a page of.
-FIGURES := $(filter-out bench/record_%.py bench/kernel.py,$(wildcard bench/*.py))
+# the shards that bench/kernel.py and bench/node.py make pages of.
+FIGURES := $(filter-out bench/record_%.py bench/kernel.py bench/node.py,$(wildcard bench/*.py))
 # These read public traces, which are not shipped: make bench DATA=FOLDER
 DATA_FIGURES := bench/fleet.py bench/packing.py
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help native demo test test-slow test-faults test-soak check bench clean
+.PHONY: help native demo test test-slow test-faults test-docker test-soak check bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -32,10 +32,14 @@ test: native ## run the fast tests
 	$(BIN)/pytest -n $(TEST_WORKERS)
 
 test-slow: native ## run the tests that take longer
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow and not docker and not gpu"
 
 test-faults: native ## kill, stop and confuse agents and tenants, on the emulator
-	$(BIN)/pytest -m "faults and not slow"
+	$(BIN)/pytest -m "faults and not slow and not docker"
+
+test-docker: native ## queue, pause and thaw real containers, on the emulator; as root it installs Docker
+	tools/ensure_docker
+	$(BIN)/pytest -m "docker and not gpu"
 
 test-soak: native ## ten minutes of tenants that come, go and are killed (DURE_SOAK_S=600)
 	DURE_SOAK_S=$${DURE_SOAK_S:-600} $(BIN)/pytest -m slow -s --timeout=0 tests/faults/test_soak.py

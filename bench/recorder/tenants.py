@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from dure.bench.common.statistics import percentile
 from dure.bench.kernel.orders import CLOSED, POISSON, TRAIN, Answer, Order
-from dure.bench.kernel.statistics import percentile
 from dure.bench.kernel.workers import Workers
 
 BEST_EFFORT = "resnet50-train"

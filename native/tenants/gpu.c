@@ -201,9 +201,22 @@ void gpu_open(const struct options *options)
         gpu.stream = NULL;
     else
         CHECK(cu.cuStreamCreate(&gpu.stream, 0));
-    calibrate();
+    if (options->turns_per_us > 0)
+        gpu.iterations_per_us = options->turns_per_us;
+    else
+        calibrate();
     if (options->memory_mib > 0) {
         CUdeviceptr held;
         CHECK(cu.cuMemAlloc_v2(&held, options->memory_mib << 20));
     }
+}
+
+/* For programs that start while others compute: measure once alone, then pass it on. */
+int run_calibrate(const struct options *o)
+{
+    gpu_open(o);
+    printf(o->json ? "{\"program\": \"calibrate\", \"turns_per_us\": %llu}\n"
+                   : "%llu turns/us\n",
+           (unsigned long long)gpu.iterations_per_us);
+    return EXIT_FINE;
 }

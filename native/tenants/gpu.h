@@ -74,6 +74,11 @@ struct options {
     bool spin;            /* wait by polling the clock */
     bool legacy;          /* launch on the legacy default stream */
     bool wrong;           /* leave dependencies out: results must come out wrong */
+    bool work_given;      /* work_ns was asked for */
+    uint64_t size;        /* rows and columns of a matrix; a multiple of 4 */
+    uint64_t turns_per_us; /* of the spin loop, if it is known; 0: measured at the start */
+    const char *barrier;  /* folder where rounds are released; NULL: start at once */
+    uint64_t index;       /* of this member at the barrier */
     const char *how;      /* of crash: kill, abort, segfault, exit, address */
     double after;         /* seconds until a crash */
 };
@@ -109,6 +114,11 @@ void launch_chase(const struct options *o, CUstream stream, CUdeviceptr x, uint6
 CUdeviceptr device_words(uint64_t words);
 uint32_t chase_word(uint32_t word, uint32_t addend);
 
+/* Programs that run in rounds: see rounds.c. Without a barrier nothing waits. */
+void wait_for_start(const struct options *o);
+int run_rounds(const struct options *o, int (*run)(const struct options *),
+               void (*prepare)(const struct options *));
+
 extern const char KERNELS_PTX[];
 
 int run_serve(const struct options *o);
@@ -120,5 +130,8 @@ int run_crash(const struct options *o);
 int run_fork(const struct options *o);
 int run_threads(const struct options *o);
 int run_idle(const struct options *o);
+int run_calibrate(const struct options *o);
+int run_matmul(const struct options *o);
+void prepare_matmul(const struct options *o);
 
 #endif

@@ -6,33 +6,40 @@
 
 #include "gpu.h"
 
+#define MOST_SIZE 65536u
+
 static const struct {
     const char *name;
     int (*run)(const struct options *);
     const char *what;
+    void (*prepare)(const struct options *); /* once, before the first of many rounds */
 } PROGRAMS[] = {
-    {"serve", run_serve, "requests that arrive at random; prints latencies from scheduled arrival"},
-    {"train", run_train, "steps in a closed loop; prints steps a second, checks its results"},
-    {"graph", run_graph, "replays of a captured graph; checks its results"},
-    {"streams", run_streams, "streams joined by events; checks its results"},
-    {"threads", run_threads, "threads that each compute; checks their results"},
-    {"hog", run_hog, "allocates until memory is out; prints what it got"},
-    {"crash", run_crash, "dies in mid-kernel (--how kill|abort|segfault|exit|address)"},
-    {"fork", run_fork, "children with and without CUDA"},
-    {"idle", run_idle, "opens the device and waits"},
+    {"serve", run_serve, "requests that arrive at random; prints latencies from scheduled arrival", NULL},
+    {"train", run_train, "steps in a closed loop; prints steps a second, checks its results", NULL},
+    {"graph", run_graph, "replays of a captured graph; checks its results", NULL},
+    {"streams", run_streams, "streams joined by events; checks its results", NULL},
+    {"threads", run_threads, "threads that each compute; checks their results", NULL},
+    {"hog", run_hog, "allocates until memory is out; prints what it got", NULL},
+    {"crash", run_crash, "dies in mid-kernel (--how kill|abort|segfault|exit|address)", NULL},
+    {"fork", run_fork, "children with and without CUDA", NULL},
+    {"idle", run_idle, "opens the device and waits", NULL},
+    {"calibrate", run_calibrate, "how fast the spin loop of the others runs here", NULL},
+    {"matmul", run_matmul, "a square product the plain way; prints phases, checks its result",
+     prepare_matmul},
 };
 
 static void usage(FILE *to)
 {
     fprintf(to, "Usage: dure-tenant PROGRAM [--option VALUE ...]\n\nPrograms:\n");
     for (size_t i = 0; i < sizeof PROGRAMS / sizeof PROGRAMS[0]; i++)
-        fprintf(to, "  %-8s %s\n", PROGRAMS[i].name, PROGRAMS[i].what);
+        fprintf(to, "  %-9s %s\n", PROGRAMS[i].name, PROGRAMS[i].what);
     fprintf(to,
             "\nOptions: --seconds S, --count N (instead of a time), --kernels N (per step),\n"
             "--work-us US, --bytes N (a kernel moves), --blocks N, --threads N,\n"
             "--sync-every STEPS, --rate PER_SECOND, --seed N, --memory-mib N, --chunk-mib N,\n"
             "--children N, --streams N, --device N, --how HOW, --after S, --spin, --legacy,\n"
-            "--wrong, --json.\n"
+            "--wrong, --json, --size N (of a matrix), --turns-per-us N (of `calibrate`),\n"
+            "--barrier FOLDER --index I (run in rounds that files of the folder release).\n"
             "Exit: 0 fine, 1 a call failed, 2 usage, 3 a result is wrong, 4 no driver.\n");
 }
 
@@ -59,12 +66,13 @@ static bool set_value(struct options *o, const char *name, const char *text)
                                                                        &o->sync_every},
         {"--seed", &o->seed},             {"--memory-mib", &o->memory_mib},
         {"--chunk-mib", &o->chunk_mib},   {"--children", &o->children},
-        {"--streams", &o->streams},
+        {"--streams", &o->streams},       {"--size", &o->size},
+        {"--index", &o->index},           {"--turns-per-us", &o->turns_per_us},
     };
     char *end;
     double value = strtod(text, &end);
-    if (strcmp(name, "--how") == 0) {
-        o->how = text;
+    if (strcmp(name, "--how") == 0 || strcmp(name, "--barrier") == 0) {
+        *(name[2] == 'h' ? &o->how : &o->barrier) = text;
         return true;
     }
     if (end == text || *end != '\0' || value < 0)
@@ -75,18 +83,20 @@ static bool set_value(struct options *o, const char *name, const char *text)
             return true;
         }
     }
-    if (strcmp(name, "--seconds") == 0)
+    if (strcmp(name, "--seconds") == 0) {
         o->seconds = value;
-    else if (strcmp(name, "--work-us") == 0)
+    } else if (strcmp(name, "--work-us") == 0) {
         o->work_ns = (uint64_t)(value * 1000);
-    else if (strcmp(name, "--rate") == 0)
+        o->work_given = true;
+    } else if (strcmp(name, "--rate") == 0) {
         o->rate = value;
-    else if (strcmp(name, "--after") == 0)
+    } else if (strcmp(name, "--after") == 0) {
         o->after = value;
-    else if (strcmp(name, "--device") == 0)
+    } else if (strcmp(name, "--device") == 0) {
         o->device = (int)value;
-    else
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -106,6 +116,10 @@ static bool parse(struct options *o, int argc, char **argv)
         fprintf(stderr, "dure-tenant: blocks, threads (to 1024), rate and chunk must be above 0\n");
         return false;
     }
+    if (o->size == 0 || o->size % 4 != 0 || o->size > MOST_SIZE) {
+        fprintf(stderr, "dure-tenant: a size is a multiple of 4 up to %u\n", MOST_SIZE);
+        return false;
+    }
     return true;
 }
 
@@ -114,7 +128,7 @@ int main(int argc, char **argv)
     struct options o = {
         .program = argv[0], .seconds = 1, .kernels = 20, .work_ns = 50000, .blocks = 1056,
         .threads = 256, .sync_every = 4, .rate = 100, .seed = 1, .chunk_mib = 256, .children = 3,
-        .streams = 4, .how = "kill", .after = 0.2,
+        .streams = 4, .how = "kill", .after = 0.2, .size = 1024,
     };
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         usage(stdout);
@@ -125,6 +139,8 @@ int main(int argc, char **argv)
             continue;
         if (!parse(&o, argc, argv))
             return EXIT_USAGE;
+        if (o.barrier != NULL)
+            return run_rounds(&o, PROGRAMS[i].run, PROGRAMS[i].prepare);
         return PROGRAMS[i].run(&o);
     }
     usage(stderr);

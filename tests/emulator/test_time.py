@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.emulator.conftest import MakeMachine
 from tests.emulator.driving import Emulator, finish, read_line
 
 NEAR = 0.15
@@ -70,3 +71,10 @@ def test_processes_in_time_slices_share_the_device_however_narrow_they_are(
 
 def test_narrow_processes_overlap_under_mps(mps: Emulator) -> None:
     assert sum(rates(mps, 264)) > 1.1 * MOST_STEPS_PER_S
+
+
+def test_a_first_context_takes_as_long_as_configured(make_machine: MakeMachine) -> None:
+    emulator = make_machine(context_ms=300)
+    code, said = emulator.tenant("matmul", "--size", 64, "--work-us", 100)
+    assert code == 0
+    assert said["setup_s"] >= 0.3

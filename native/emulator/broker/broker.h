@@ -28,6 +28,7 @@ struct config {
     uint32_t shared_fate;    /* a client killed in mid-kernel harms the others (MPS) */
     uint64_t memory_bytes;   /* of each GPU */
     uint64_t context_bytes;  /* what a context itself takes */
+    uint64_t context_ns;     /* how long a process takes for its first one */
     double speed;            /* kernels take 1/speed of the time they state */
     double bandwidth;        /* of device memory, bytes a second */
     double link_bandwidth;   /* host to device, each way */

@@ -95,7 +95,8 @@ static void hello(struct client *client, struct emu_answer *answer)
     close(channel_fd);
 }
 
-static int32_t attach(struct client *client, const struct emu_request *request)
+static int32_t attach(struct client *client, const struct emu_request *request,
+                      struct emu_answer *answer)
 {
     uint32_t device = request->device;
     if (emu_now_ns() < broker.gpu[device].unavailable_until_ns)
@@ -104,8 +105,10 @@ static int32_t attach(struct client *client, const struct emu_request *request)
         broker.config.memory_bytes)
         return EMU_OUT_OF_MEMORY;
     client->contexts[device]++;
-    if (client->contexts[device] == 1)
+    if (client->contexts[device] == 1) {
         client->used_bytes[device] += broker.config.context_bytes;
+        answer->bytes = broker.config.context_ns;
+    }
     return EMU_OK;
 }
 
@@ -207,7 +210,7 @@ static int32_t serve(struct client *client, const struct emu_request *request,
 {
     switch (request->kind) {
     case EMU_ATTACH:
-        return attach(client, request);
+        return attach(client, request, answer);
     case EMU_DETACH:
         return detach(client, request);
     case EMU_TAKE:

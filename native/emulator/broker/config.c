@@ -26,6 +26,8 @@ static void set(struct config *c, const char *key, const char *text)
         c->memory_bytes = (uint64_t)(value * 1048576.0);
     else if (strcmp(key, "context_mib") == 0)
         c->context_bytes = (uint64_t)(value * 1048576.0);
+    else if (strcmp(key, "context_ms") == 0)
+        c->context_ns = (uint64_t)(value * 1e6);
     else if (strcmp(key, "speed") == 0 && value > 0)
         c->speed = value;
     else if (strcmp(key, "bandwidth_gb_s") == 0 && value > 0)
@@ -69,7 +71,7 @@ static void read_environment(struct config *config)
     static const char *const keys[] = {
         "gpus",           "sms",        "mode",      "shared_fate", "memory_mib",
         "context_mib",    "speed",      "slice_us",  "switch_us",   "bandwidth_gb_s",
-        "link_gb_s",      "launch_ns",  "idle_exit_s", "unavailable_ms",
+        "link_gb_s",      "launch_ns",  "idle_exit_s", "unavailable_ms", "context_ms",
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char name[64] = "DURE_EMULATOR_";

@@ -54,7 +54,9 @@ enum {
     EMU_KERNEL_AXPY,  /* y, x, n, a, work_ns, iterations */
     EMU_KERNEL_SUM,   /* out, x, n, work_ns, iterations */
     EMU_KERNEL_CHASE, /* x, n, addend, work_ns, iterations: x = x * 1664525 + addend */
+    EMU_KERNEL_MATMUL, /* c, a, b, n, work_ns: float32; a sample of c is computed, see below */
 };
+#define EMU_MATMUL_SAMPLES 16u /* rows, and as many columns of each */
 #define EMU_UNKNOWN_NS 10000.0
 
 struct emu_command {
@@ -157,7 +159,7 @@ struct emu_state {
 enum {
     EMU_HELLO,   /* become a CUDA client; the answer carries channel, arena, doorbell, state */
     EMU_OBSERVE, /* the answer carries the state */
-    EMU_ATTACH,  /* a context on device */
+    EMU_ATTACH,  /* a context on device; the answer's bytes: nanoseconds that takes */
     EMU_DETACH,
     EMU_TAKE, /* bytes of device memory */
     EMU_GIVE,
@@ -203,6 +205,12 @@ bool emu_ask(int socket, const struct emu_request *request, struct emu_answer *a
 
 void emu_futex_wait(uint32_t *word, uint32_t value, uint64_t timeout_ns);
 void emu_futex_wake(uint32_t *word);
+
+/* Every so many rows and columns the broker computes an element of a product. */
+static inline uint64_t emu_matmul_step(uint64_t n)
+{
+    return n > EMU_MATMUL_SAMPLES ? n / EMU_MATMUL_SAMPLES : 1;
+}
 
 static inline uint32_t emu_groups(uint32_t sms)
 {

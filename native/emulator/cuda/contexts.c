@@ -1,6 +1,8 @@
 /* Contexts: the primary one of each device, others, and which is current in a thread. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "driver.h"
 
@@ -27,7 +29,12 @@ CUresult current_context_or_error(struct CUctx_st **context)
 CUresult context_open(struct CUctx_st *context, int ordinal)
 {
     int device = driver.device[ordinal];
-    TRY(ask((struct emu_request){.kind = EMU_ATTACH, .device = (uint32_t)device}, NULL));
+    struct emu_answer answer = {0};
+    TRY(ask((struct emu_request){.kind = EMU_ATTACH, .device = (uint32_t)device}, &answer));
+    struct timespec left = {(time_t)(answer.bytes / 1000000000ull),
+                            (long)(answer.bytes % 1000000000ull)};
+    while (answer.bytes > 0 && nanosleep(&left, &left) != 0 && errno == EINTR)
+        continue;
     context->kind = IS_CONTEXT;
     context->id = next_id++;
     context->device = device;

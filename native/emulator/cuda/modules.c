@@ -9,6 +9,7 @@ static const char *const KNOWN[] = {
     [EMU_KERNEL_SPIN] = "dure_spin", [EMU_KERNEL_FILL] = "dure_fill",
     [EMU_KERNEL_ADD] = "dure_add",   [EMU_KERNEL_AXPY] = "dure_axpy",
     [EMU_KERNEL_SUM] = "dure_sum",   [EMU_KERNEL_CHASE] = "dure_chase",
+    [EMU_KERNEL_MATMUL] = "dure_matmul",
 };
 
 static uint32_t known(const char *name)

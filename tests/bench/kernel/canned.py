@@ -1,8 +1,9 @@
 """Shards that nobody measured: cells with known figures, to see what is made of them."""
 
+from dure.bench.common.shelf import MACHINE
 from dure.bench.kernel.orders import Answer
 from dure.bench.kernel.scenarios import SCENARIOS
-from dure.bench.kernel.store import CALIBRATION, MACHINE, Cell, Store
+from dure.bench.kernel.store import CALIBRATION, Cell, Store
 
 MACHINE_FACTS = {"gpu": "a made GPU", "driver": "1.2", "date": "2026-01-01", "host": "a desk"}
 

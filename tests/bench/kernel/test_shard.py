@@ -3,12 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from dure.bench.common.shelf import MACHINE
 from dure.bench.kernel.bed import Surroundings
 from dure.bench.kernel.figures import figures_of
 from dure.bench.kernel.orders import POISSON, TRAIN
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import Settings, Shard
-from dure.bench.kernel.store import CALIBRATION, MACHINE, Store
+from dure.bench.kernel.store import CALIBRATION, Store
 
 ROOT = Path(__file__).resolve().parents[3]
 SCENARIO = BenchScenario(

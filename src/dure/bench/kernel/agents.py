@@ -1,95 +1,27 @@
-"""A Dure agent of the bench's own: started in a private folder, spoken to, and ended."""
+"""The agent of the kernel bench: its tenants, their promises, its policy."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
+from dure.bench.common.agents import AGENT, DURE, AgentProcess
 from dure.bench.kernel.scenarios import BenchTenant, Role
-from dure.client.api import AgentClient, AgentUnreachableError
-from dure.client.places import RUN_DIR_VARIABLE, Places
 from dure.client.schema import LatencyPromise, PolicyRequest, Sharing, TenantPatch
-from dure.domain.errors import DureError
 from dure.domain.units import NS_PER_MS
 
-DURE = (sys.executable, "-c", "from dure.cli.main import main; main()")
-"""The command line of this very installation, whatever `dure` is on the path."""
-AGENT = (*DURE, "agent")
-START_LIMIT_S = 60.0
-STOP_LIMIT_S = 60.0
 END_GRACE_S = 0.5
-_POLL_S = 0.05
 
 
-class AgentFailedError(DureError):
-    """The agent of the bench did not start."""
-
-
-@dataclass(slots=True)
-class BenchAgent:
+class BenchAgent(AgentProcess):
     """One agent; a context manager that ends it."""
 
-    sharing: Sharing
-    run_dir: Path
-    environment: Mapping[str, str]
-    """Of the agent and of what runs under it, over this process's own."""
-    command: tuple[str, ...] = AGENT
-
-    _process: "subprocess.Popen[bytes] | None" = None
-    _client: AgentClient | None = None
-
-    def __enter__(self) -> "BenchAgent":
-        self.run_dir.mkdir(parents=True, exist_ok=True)
-        log = self.run_dir / "bench-agent.log"
-        with log.open("wb") as stream:
-            self._process = subprocess.Popen(
-                [*self.command, "--sharing", self.sharing],
-                env={**os.environ, **self.variables},
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-            )
-        self._await(log)
-        return self
-
-    def __exit__(
+    def __init__(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        sharing: Sharing,
+        run_dir: Path,
+        environment: Mapping[str, str],
+        command: tuple[str, ...] = AGENT,
     ) -> None:
-        if self._client is not None:
-            self._client.close()
-        if self._process is None:
-            return
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """What a process needs to find it."""
-        return {**self.environment, RUN_DIR_VARIABLE: str(self.run_dir)}
-
-    @property
-    def client(self) -> AgentClient:
-        if self._client is None:
-            raise AgentFailedError("the agent has not started", "start it first")
-        return self._client
-
-    @property
-    def pid(self) -> int:
-        """Of the agent."""
-        return self._process.pid if self._process is not None else 0
+        super().__init__(run_dir, environment, ("--sharing", sharing), command)
 
     def prefix(self, tenant: BenchTenant, target_ms: float | None) -> list[str]:
         """What to put before a tenant's command."""
@@ -118,31 +50,3 @@ class BenchAgent:
     def end_tenant(self, tenant: str) -> None:
         """End its processes in the way that harms nobody."""
         self.client.end(tenant, END_GRACE_S)
-
-    def status(self) -> dict[str, Any]:
-        """All it says, as plain data; what happened long ago left out."""
-        found: dict[str, Any] = self.client.status().model_dump(mode="json", by_alias=True)
-        found["events"] = found.get("events", [])[-20:]
-        return found
-
-    def _await(self, log: Path) -> None:
-        places = Places(self.run_dir)
-        until_s = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < until_s:
-            if self._process is not None and self._process.poll() is not None:
-                break
-            client = AgentClient(places)
-            try:
-                client.status()
-            except AgentUnreachableError:
-                client.close()
-                time.sleep(_POLL_S)
-            else:
-                self._client = client
-                return
-        said = log.read_text(errors="replace").strip().splitlines()[-3:]
-        self.__exit__(None, None, None)
-        raise AgentFailedError(
-            f"`dure agent --sharing {self.sharing}` did not start ({' / '.join(said) or 'silent'})",
-            "run it by hand, or `dure doctor`",
-        )

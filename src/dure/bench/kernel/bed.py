@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dure.bench.kernel.agents import AGENT, BenchAgent
+from dure.bench.common.agents import AGENT
+from dure.bench.kernel.agents import BenchAgent
 from dure.bench.kernel.mps import mps_daemon
 from dure.bench.kernel.rows import ROWS, Row, Substrate
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role

@@ -4,11 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dure.bench.kernel.orders import POISSON
-from dure.bench.kernel.rows import ROWS, Row
-from dure.bench.kernel.scenarios import RELAXED_FACTOR, BenchScenario, BenchTenant, Role
-from dure.bench.kernel.shard import SOLO_AGAIN, alone_p99_ms, solo_row, waited_ms
-from dure.bench.kernel.statistics import (
+from dure.bench.common.statistics import (
     UNKNOWN,
     Estimate,
     bootstrap,
@@ -17,6 +13,10 @@ from dure.bench.kernel.statistics import (
     on_time_share,
     percentile,
 )
+from dure.bench.kernel.orders import POISSON
+from dure.bench.kernel.rows import ROWS, Row
+from dure.bench.kernel.scenarios import RELAXED_FACTOR, BenchScenario, BenchTenant, Role
+from dure.bench.kernel.shard import SOLO_AGAIN, alone_p99_ms, solo_row, waited_ms
 from dure.bench.kernel.store import CALIBRATION, Cell, Store
 
 GROWING_SHARE = 0.05

@@ -3,12 +3,12 @@
 import time
 from typing import Any
 
+from dure.bench.common.statistics import mean
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
 from dure.bench.kernel.orders import FINITE, TRAIN, Order
 from dure.bench.kernel.rows import MPS, ROWS, Row
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import Settings, Tell
-from dure.bench.kernel.statistics import mean
 from dure.bench.kernel.store import Store
 from dure.sim.benches.report import Grid, Verdict, number
 

@@ -5,11 +5,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dure.bench.common.machine import machine_of, machine_words
+from dure.bench.common.statistics import Estimate
 from dure.bench.kernel.figures import RowFigures, ScenarioFigures, TenantFigures, figures_of
 from dure.bench.kernel.scenarios import RELAXED_FACTOR, SCENARIOS
 from dure.bench.kernel.specials import SPECIALS
-from dure.bench.kernel.statistics import Estimate
-from dure.bench.kernel.store import MACHINE, Store
+from dure.bench.kernel.store import Store
 from dure.bench.kernel.verdicts import verdicts_of
 from dure.domain.errors import InputError
 from dure.sim.benches.report import BenchReport, Grid, Verdict, number, percent
@@ -58,23 +59,6 @@ def merged(folder: Path, names: Sequence[str] = ()) -> BenchReport:
             **specials,
         },
     )
-
-
-def machine_of(folder: Path) -> dict[str, Any]:
-    """The machine the shards were made on."""
-    for path in sorted(folder.glob(f"*/{MACHINE}.json")):
-        found = Store(path.parent).noted(MACHINE)
-        if found:
-            return found
-    return {}
-
-
-def machine_words(machine: dict[str, Any]) -> str:
-    """The machine in one line."""
-    parts = [str(machine.get("gpu", "an unknown GPU"))]
-    keys = ("driver", "cuda", "torch", "cudnn")
-    parts += [f"{key} {machine[key]}" for key in keys if machine.get(key)]
-    return ", ".join(parts)
 
 
 def _about(scenarios: Sequence[ScenarioFigures], machine: dict[str, Any]) -> str:

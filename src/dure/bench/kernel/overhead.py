@@ -6,12 +6,12 @@ import subprocess
 import sys
 from typing import Any
 
+from dure.bench.common.statistics import bootstrap, mean, percentile
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
 from dure.bench.kernel.orders import CLOSED, TRAIN, Order
 from dure.bench.kernel.rows import ROWS, Substrate
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import Settings, Tell
-from dure.bench.kernel.statistics import bootstrap, mean, percentile
 from dure.bench.kernel.store import Store
 from dure.sim.benches.report import Grid, Verdict, number
 

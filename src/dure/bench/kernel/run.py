@@ -1,8 +1,6 @@
 """Runs shards one after another, on the GPU of this machine or on the emulator."""
 
 import contextlib
-import datetime
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -10,16 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dure.bench.common.machine import emulated_machine, gpu_machine
+from dure.bench.common.shelf import MACHINE
 from dure.bench.kernel.bed import Surroundings
 from dure.bench.kernel.emulated import emulated_surroundings
 from dure.bench.kernel.scenarios import SCENARIOS
 from dure.bench.kernel.shard import Settings, Shard
 from dure.bench.kernel.specials import SPECIALS
-from dure.bench.kernel.store import MACHINE, Store
-from dure.domain.errors import InputError
-from dure.kit.host import describe_host
-
-_QUERY = ("name", "driver_version", "memory.total", "uuid")
+from dure.bench.kernel.store import Store
 
 
 def known_shards() -> tuple[str, ...]:
@@ -36,7 +32,7 @@ def run_shards(
     tell: Callable[[str], None],
 ) -> bool:
     """Run them; whether nothing is missing any more."""
-    machine = _emulated_machine() if emulated else gpu_machine()
+    machine = emulated_machine() if emulated else gpu_machine()
     with contextlib.ExitStack() as stack:
         surroundings = Surroundings()
         if emulated:
@@ -74,27 +70,3 @@ def _run_all(
                 store.note(MACHINE, machine)
                 store.note("result", result)
     return finished
-
-
-def gpu_machine() -> dict[str, Any]:
-    """The GPU of this machine; refuses where there is none."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader", "--id=0"]
-    try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise InputError(
-            "this bench needs an NVIDIA GPU, and nvidia-smi finds none here",
-            "run it on a machine with one, or try the bench itself with --emulated",
-        ) from error
-    values = [part.strip() for part in said.stdout.strip().split(",")]
-    found = dict(zip(("gpu", "driver", "memory", "uuid"), values, strict=False))
-    return {**found, **_when_and_where()}
-
-
-def _when_and_where() -> dict[str, str]:
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"date": today, "host": describe_host()}
-
-
-def _emulated_machine() -> dict[str, Any]:
-    return {"gpu": "emulated", "emulated": True, **_when_and_where()}

@@ -6,13 +6,13 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
+from dure.bench.common.statistics import percentile
 from dure.bench.kernel.agents import BenchAgent
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
 from dure.bench.kernel.orders import CLOSED, TRAIN, Answer, Order
 from dure.bench.kernel.rows import ROWS, Substrate
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import Settings, Tell
-from dure.bench.kernel.statistics import percentile
 from dure.bench.kernel.store import Store
 from dure.domain.errors import DureError
 from dure.sim.benches.report import Grid, Verdict, number

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dure.bench.common.shelf import MACHINE
+from dure.bench.common.statistics import percentile
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
 from dure.bench.kernel.orders import CLOSED, POISSON, Answer, Order
 from dure.bench.kernel.rows import ROWS, SOLO, TIME_SLICE, Row, Substrate, rows_for
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
-from dure.bench.kernel.statistics import percentile
-from dure.bench.kernel.store import CALIBRATION, MACHINE, Cell, Store
+from dure.bench.kernel.store import CALIBRATION, Cell, Store
 from dure.domain.errors import DureError
 
 Tell = Callable[[str], None]

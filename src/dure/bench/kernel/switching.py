@@ -4,13 +4,13 @@ import itertools
 import time
 from typing import Any
 
+from dure.bench.common.statistics import percentile
 from dure.bench.kernel.agents import BenchAgent
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
 from dure.bench.kernel.orders import POISSON, Order
 from dure.bench.kernel.rows import ROWS, Substrate
 from dure.bench.kernel.scenarios import SCENARIOS, Role
 from dure.bench.kernel.shard import SEED, Settings, Tell
-from dure.bench.kernel.statistics import percentile
 from dure.bench.kernel.store import Store
 from dure.domain.errors import DureError
 from dure.domain.units import NS_PER_S

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from dure.bench.common.statistics import Estimate
 from dure.bench.kernel.figures import RowFigures, ScenarioFigures
 from dure.bench.kernel.rows import MPS, MPS_PRIORITY
 from dure.bench.kernel.scenarios import LEAST_RELAXED_BEST_EFFORT, RELAXED_FACTOR
-from dure.bench.kernel.statistics import Estimate
 from dure.sim.benches.report import Verdict
 
 LEAST_EFFICIENCY = 0.90

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from dure.bench.kernel.statistics import (
+from dure.bench.common.statistics import (
     bootstrap,
     efficiency,
     mean,

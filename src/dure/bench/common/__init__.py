@@ -1,0 +1,1 @@
+"""What the benches of real programs share: measurements kept, figures, pictures, agents."""

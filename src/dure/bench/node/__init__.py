@@ -1,0 +1,1 @@
+"""Containers that share one GPU: real Docker, a real or emulated GPU, every way of sharing."""
