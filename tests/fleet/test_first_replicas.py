@@ -10,7 +10,7 @@ from dure.domain.fleet.policy import MINUTE_NS
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.fleet.global_machine import GlobalMachine
 from tests.fleet.factories import cluster, group, job, service
-from tests.fleet.test_global_machine import machine, of_kind, orders, submit, tell
+from tests.fleet.machines import machine, of_kind, orders, submit, tell
 
 EAST = cluster("east", rent=None, groups=(group(nodes=1),))
 FIRST, LATE = WorkloadId("first"), WorkloadId("late")

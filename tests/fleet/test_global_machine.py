@@ -1,4 +1,4 @@
-"""The global machine: what it decides for small fleets, event by event."""
+"""The global machine: where and when it places work, what it refuses, and why, event by event."""
 
 import json
 from dataclasses import replace
@@ -6,83 +6,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dure.domain.fleet.clusters import Cluster, Fleet
-from dure.domain.fleet.decisions import Order
 from dure.domain.fleet.events import (
     ArtefactSeen,
-    ClusterJoined,
-    ClusterLost,
-    ClusterSummarised,
-    OrderTurnedDown,
     PolicySet,
     RoundDue,
     ServiceObserved,
-    SpendObserved,
-    TenantSet,
     WorkloadEnded,
-    WorkloadProgressed,
     WorkloadStarted,
-    WorkloadStopped,
-    WorkloadSubmitted,
-    WorkloadWithdrawn,
 )
 from dure.domain.fleet.instructions import (
     DeferWorkload,
-    GlobalInstruction,
-    MoveWorkload,
     PlaceWorkload,
-    PreemptWorkload,
-    PublishPrices,
     RefuseWorkload,
     Warn,
 )
-from dure.domain.fleet.policy import ClassPolicy, CongestionRules, FleetPolicy
+from dure.domain.fleet.policy import ClassPolicy, FleetPolicy
 from dure.domain.fleet.series import HOUR_NS, Series
-from dure.domain.fleet.tenancy import Budget, FleetTenant, VNodePool
-from dure.domain.fleet.workloads import Artefact, Gang, Sla, WhenCutOff, Workload, WorkloadKind
-from dure.domain.ids import ArtefactId, ClusterId, PoolId, TenantId, WorkloadId
-from dure.fleet.global_machine import GlobalMachine
-from dure.fleet.global_settings import GlobalSettings
-from tests.fleet.factories import cluster, fleet, group, job, patient, service, summary
+from dure.domain.fleet.workloads import Artefact, Sla, WorkloadKind
+from dure.domain.ids import ArtefactId, ClusterId, WorkloadId
+from tests.fleet.factories import cluster, fleet, group, job, patient, service
+from tests.fleet.machines import machine, of_kind, orders, submit, tell
 
 MINUTE_NS = HOUR_NS // 60
-ANN = TenantId("ann")
-
-
-def machine(
-    *members: Cluster, policy: FleetPolicy | None = None, world: Fleet | None = None
-) -> GlobalMachine:
-    """A machine that knows these clusters, all of them empty."""
-    made = GlobalMachine(
-        GlobalSettings(world or fleet(*members), policy or FleetPolicy(), validate=True)
-    )
-    for member in members:
-        made.handle(ClusterJoined(0, member))
-        tell(made, member)
-    return made
-
-
-def tell(made: GlobalMachine, member: Cluster, used: int = 0, now_ns: int = 0) -> None:
-    made.handle(ClusterSummarised(now_ns, (summary(member, used=used),)))
-
-
-def submit(made: GlobalMachine, *workloads: Workload, now_ns: int = 0) -> list[GlobalInstruction]:
-    said = []
-    for workload in workloads:
-        said += made.handle(WorkloadSubmitted(now_ns, workload))
-    return said
-
-
-def orders(instructions: list[GlobalInstruction]) -> dict[str, Order]:
-    return {
-        each.order.workload.id: each.order
-        for each in instructions
-        if isinstance(each, PlaceWorkload)
-    }
-
-
-def of_kind(instructions: list[GlobalInstruction], kind: type) -> list[GlobalInstruction]:
-    return [each for each in instructions if isinstance(each, kind)]
 
 
 def test_a_job_goes_where_it_costs_least() -> None:
@@ -241,170 +186,6 @@ def test_a_placement_explains_itself() -> None:
     assert made.explain(WorkloadId("nobody")) is None
 
 
-def test_a_site_that_turned_a_job_down_is_avoided_for_a_while() -> None:
-    made = machine(cluster("own", rent=None), cluster("cloud"))
-    submit(made, job())
-    order = orders(made.handle(RoundDue(0)))["job"]
-    made.handle(OrderTurnedDown(0, WorkloadId("job"), order.attempt, "no"))
-    again = orders(made.handle(RoundDue(MINUTE_NS)))["job"]
-    assert again.site.cluster == "cloud"
-    assert again.attempt == 2
-
-
-def test_a_stopped_job_is_placed_again_from_its_checkpoint() -> None:
-    made = machine(cluster("own", rent=None))
-    submit(made, job())
-    order = orders(made.handle(RoundDue(0)))["job"]
-    made.handle(WorkloadStarted(0, WorkloadId("job"), order.attempt))
-    made.handle(WorkloadStopped(HOUR_NS, WorkloadId("job"), order.attempt, 0.5, "node died"))
-    again = orders(made.handle(RoundDue(HOUR_NS)))["job"]
-    assert again.resume_share == 0.5
-    assert again.attempt == 2
-
-
-def test_news_of_an_older_attempt_changes_nothing() -> None:
-    made = machine(cluster("own", rent=None), cluster("cloud"))
-    submit(made, job())
-    made.handle(RoundDue(0))
-    made.handle(OrderTurnedDown(0, WorkloadId("job"), 1, "no"))
-    made.handle(RoundDue(0))
-    made.handle(WorkloadStopped(0, WorkloadId("job"), 1, 0.0, "late news"))
-    assert made.handle(RoundDue(MINUTE_NS)) == []
-
-
-@pytest.mark.parametrize(
-    ("choice", "minutes", "again"),
-    [
-        (WhenCutOff.WAIT, 60, False),
-        (WhenCutOff.REPLACE, 1, True),
-        (WhenCutOff.FENCE_AFTER, 1, False),
-        (WhenCutOff.FENCE_AFTER, 11, True),
-    ],
-)
-def test_a_lost_cluster_does_with_work_what_its_owner_chose(
-    choice: WhenCutOff, minutes: int, again: bool
-) -> None:
-    made = machine(cluster("own", rent=None), cluster("cloud"))
-    submit(made, job(when_cut_off=choice))
-    made.handle(RoundDue(0))
-    made.handle(ClusterLost(0, ClusterId("own")))
-    placed = orders(made.handle(RoundDue(minutes * MINUTE_NS)))
-    assert bool(placed) is again
-    if again:
-        assert placed["job"].site.cluster == "cloud"
-
-
-def test_what_was_replaced_is_stopped_when_its_cluster_is_back() -> None:
-    own = cluster("own", rent=None)
-    made = machine(own, cluster("cloud"))
-    submit(made, job(when_cut_off=WhenCutOff.REPLACE))
-    made.handle(RoundDue(0))
-    made.handle(ClusterLost(0, own.id))
-    made.handle(RoundDue(MINUTE_NS))
-    (stop,) = made.handle(ClusterJoined(2 * MINUTE_NS, own))
-    assert isinstance(stop, PreemptWorkload)
-    assert (stop.workload, stop.cluster, stop.attempt) == ("job", "own", 1)
-
-
-def test_a_withdrawn_job_is_stopped_and_forgotten() -> None:
-    made = machine(cluster("own", rent=None))
-    submit(made, job())
-    made.handle(RoundDue(0))
-    (stop,) = made.handle(WorkloadWithdrawn(0, WorkloadId("job")))
-    assert isinstance(stop, PreemptWorkload)
-    assert made.handle(RoundDue(HOUR_NS)) == []
-
-
-def test_higher_priority_displaces_the_cheapest_sufficient_victims() -> None:
-    east = cluster("east", groups=(group(nodes=1),))
-    made = machine(east)
-    submit(made, job("low", devices=4), job("lower", devices=4, priority=-1))
-    for order in orders(made.handle(RoundDue(0))).values():
-        made.handle(WorkloadStarted(0, order.workload.id, order.attempt))
-    tell(made, east, used=8)
-    late = 20 * MINUTE_NS
-    made.handle(WorkloadProgressed(late, WorkloadId("low"), 0.2, 0.0, 1))
-    submit(made, job("high", devices=4, priority=5), now_ns=late)
-    said = made.handle(RoundDue(late))
-    (stop,) = of_kind(said, PreemptWorkload)
-    assert isinstance(stop, PreemptWorkload)
-    assert (stop.workload, stop.wanted_by) == ("lower", "high")
-    assert "high" in orders(said)
-
-
-def test_no_more_are_displaced_than_those_who_come_need() -> None:
-    east = cluster("east", groups=(group(nodes=2),))
-    made = machine(east)
-    submit(made, *(job(f"low-{n}", hours=9.0) for n in range(16)))
-    for order in orders(made.handle(RoundDue(0))).values():
-        made.handle(WorkloadStarted(0, order.workload.id, order.attempt))
-    tell(made, east, used=16)
-    submit(made, *(job(f"high-{n}", priority=5) for n in range(4)), now_ns=HOUR_NS)
-    said = made.handle(RoundDue(HOUR_NS))
-    assert len(orders(said)) == len(of_kind(said, PreemptWorkload)) == 4
-
-
-def test_nobody_is_displaced_before_its_minimum_runtime_or_against_the_policy() -> None:
-    east = cluster("east", groups=(group(nodes=1),))
-    for policy, minutes in ((FleetPolicy(), 5), (policy_without_preemption(), 20)):
-        made = machine(east, policy=policy)
-        submit(made, job("low", devices=8))
-        order = orders(made.handle(RoundDue(0)))["low"]
-        made.handle(WorkloadStarted(0, order.workload.id, order.attempt))
-        tell(made, east, used=8)
-        submit(made, job("high", devices=8, priority=5), now_ns=minutes * MINUTE_NS)
-        assert made.handle(RoundDue(minutes * MINUTE_NS)) == []
-
-
-def policy_without_preemption() -> FleetPolicy:
-    return FleetPolicy(batch=ClassPolicy(preempt=False))
-
-
-def test_a_used_up_budget_stops_new_work_and_says_so() -> None:
-    made = machine(cluster("east"))
-    made.handle(TenantSet(0, FleetTenant(ANN, budget=Budget(money=100.0))))
-    made.handle(SpendObserved(0, ANN, 85.0, 0.0))
-    warnings = of_kind(made.handle(RoundDue(0)), Warn)
-    assert len(warnings) == 1
-    assert made.handle(RoundDue(0)) == []
-    made.handle(SpendObserved(0, ANN, 16.0, 0.0))
-    submit(made, job())
-    said = made.handle(RoundDue(MINUTE_NS))
-    assert orders(said) == {}
-    assert "used up" in str(of_kind(said, Warn)[0])
-
-
-def test_placed_work_counts_against_a_budget_before_it_is_paid() -> None:
-    made = machine(cluster("east", groups=(group(devices=1, nodes=8),)))
-    made.handle(TenantSet(0, FleetTenant(ANN, budget=Budget(money=10.0))))
-    submit(made, *(job(f"job-{number}", hours=2.0) for number in range(5)))
-    assert len(orders(made.handle(RoundDue(0)))) == 2
-
-
-def test_a_carbon_budget_stops_what_would_exceed_it() -> None:
-    made = machine(
-        cluster("east", groups=(group(devices=1, nodes=8),)),
-        policy=FleetPolicy(carbon_budget_g=1500.0),
-    )
-    submit(made, *(job(f"job-{number}", hours=2.0) for number in range(5)))
-    placed = orders(made.handle(RoundDue(0)))
-    assert 0 < sum(order.explanation.g_co2 for order in placed.values()) <= 1500.0
-    assert len(placed) < 5
-
-
-def test_one_tenants_pool_is_closed_to_others() -> None:
-    own = cluster("own", rent=None, groups=(group(nodes=1),))
-    made = machine(own, cluster("cloud"))
-    pool = VNodePool(PoolId("mine"), TenantId("bob"), "a100", guaranteed=8, dedicated=True,
-                     clusters=frozenset({ClusterId("own")}))  # fmt: skip
-    made.handle(TenantSet(0, FleetTenant(TenantId("bob")), (pool,)))
-    made.handle(RoundDue(0))
-    submit(made, job("ann's"), job("bob's", tenant=TenantId("bob"), pool=pool.id))
-    placed = orders(made.handle(RoundDue(0)))
-    assert placed["ann's"].site.cluster == "cloud"
-    assert placed["bob's"].site.cluster == "own"
-
-
 def test_a_service_is_spread_near_its_users() -> None:
     members = [cluster(name) for name in ("far", "near", "next")]
     world = fleet(
@@ -438,89 +219,6 @@ def test_violations_of_services_raise_the_weight_of_promises() -> None:
             ServiceObserved(minute * MINUTE_NS, WorkloadId("chat"), ClusterId("east"), 1.0, 1, 1.0)
         )
     assert weight(WorkloadKind.SERVING, made.state.policy) > before
-
-
-def crowded(rules: CongestionRules) -> tuple[GlobalMachine, list[GlobalInstruction]]:
-    own, cloud = cluster("own", rent=None, groups=(group(nodes=1),)), cluster("cloud")
-    made = machine(own, cloud, policy=FleetPolicy(congestion=rules))
-    submit(made, *(job(f"job-{number}") for number in range(16)))
-    return made, made.handle(RoundDue(0))
-
-
-def test_crowding_raises_a_price_that_is_published_and_felt() -> None:
-    made, said = crowded(CongestionRules())
-    (news,) = of_kind(said, PublishPrices)
-    assert isinstance(news, PublishPrices)
-    assert dict(news.prices)["own/main"] > 0
-    assert made.prices()["own/main"] > 0
-    assert made.prices()["cloud/main"] == 0
-
-
-def test_frozen_and_pinned_prices_stay() -> None:
-    frozen, _ = crowded(CongestionRules(frozen=True))
-    assert set(frozen.prices().values()) == {0.0}
-    pinned, said = crowded(CongestionRules(pinned={"own": 100.0}))
-    assert {order.site.cluster for order in orders(said).values()} == {"cloud"}
-    assert pinned.prices()["own/main"] == 100.0
-
-
-def running_long(policy: FleetPolicy) -> GlobalMachine:
-    """A long job that rents while owned devices have become free."""
-    own, cloud = cluster("own", rent=None, groups=(group(nodes=1),)), cluster("cloud")
-    made = machine(own, cloud, policy=policy)
-    tell(made, own, used=8)
-    submit(made, job(hours=50.0, gang=Gang(checkpoint_s=600.0)))
-    order = orders(made.handle(RoundDue(0)))["job"]
-    assert order.site.cluster == "cloud"
-    made.handle(WorkloadStarted(0, order.workload.id, order.attempt))
-    tell(made, own, used=0, now_ns=HOUR_NS)
-    return made
-
-
-def test_running_work_moves_when_that_saves_enough() -> None:
-    made = running_long(FleetPolicy())
-    (move,) = of_kind(made.handle(RoundDue(2 * HOUR_NS)), MoveWorkload)
-    assert isinstance(move, MoveWorkload)
-    assert (move.source, move.order.site.cluster, move.order.attempt) == ("cloud", "own", 2)
-    assert move.expected_saving > 10.0
-    made.handle(WorkloadStarted(3 * HOUR_NS, WorkloadId("job"), 2))
-    assert list(made.state.tracks[WorkloadId("job")].places) == [2]
-
-
-def test_a_job_that_has_left_for_its_new_place_is_not_forgotten_however_long_it_takes() -> None:
-    made = running_long(FleetPolicy())
-    made.handle(RoundDue(2 * HOUR_NS))
-    made.handle(WorkloadStopped(3 * HOUR_NS, WorkloadId("job"), 1, 0.1, "moved"))
-    made.handle(RoundDue(30 * HOUR_NS))
-    assert list(made.state.tracks[WorkloadId("job")].places) == [2]
-    made.handle(WorkloadStarted(31 * HOUR_NS, WorkloadId("job"), 2))
-    assert made.explain(WorkloadId("job")) is not None
-
-
-def test_a_move_under_the_threshold_is_not_made() -> None:
-    rules = ClassPolicy(migration_threshold=1e6)
-    made = running_long(FleetPolicy(batch=rules, training=rules))
-    assert of_kind(made.handle(RoundDue(2 * HOUR_NS)), MoveWorkload) == []
-
-
-def test_a_dry_run_says_what_would_move_and_moves_nothing() -> None:
-    made = running_long(FleetPolicy(dry_run=True))
-    (move,) = of_kind(made.handle(RoundDue(2 * HOUR_NS)), MoveWorkload)
-    assert isinstance(move, MoveWorkload)
-    assert move.dry_run
-    assert list(made.state.tracks[WorkloadId("job")].places) == [1]
-
-
-def test_what_elastic_gangs_hold_beyond_their_least_can_be_had() -> None:
-    east = cluster("east", groups=(group(nodes=1),))
-    made = machine(east)
-    submit(made, job("elastic", gang=Gang(workers=2, most_workers=8)))
-    order = orders(made.handle(RoundDue(0)))["elastic"]
-    made.handle(WorkloadStarted(0, order.workload.id, order.attempt))
-    made.handle(WorkloadProgressed(MINUTE_NS, order.workload.id, 0.1, 0.0, 8))
-    tell(made, east, used=8, now_ns=MINUTE_NS)
-    submit(made, job("next"), now_ns=MINUTE_NS)
-    assert "next" in orders(made.handle(RoundDue(MINUTE_NS)))
 
 
 def test_a_known_id_is_not_taken_twice() -> None:

@@ -17,7 +17,7 @@ from dure.domain.ids import ClusterId, PoolId, TenantId, WorkloadId
 from dure.domain.units import GIB
 from dure.fleet.global_machine import GlobalMachine
 from tests.fleet.factories import cluster, group, job, summary
-from tests.fleet.test_global_machine import machine, of_kind, orders, submit, tell
+from tests.fleet.machines import machine, of_kind, orders, submit, tell
 
 ANN, BOB = TenantId("ann"), TenantId("bob")
 MINUTE_NS = HOUR_NS // 60

@@ -17,7 +17,7 @@ from dure.fleet.bills import FLEET
 from dure.fleet.global_machine import GlobalMachine
 from dure.fleet.holding import CARBON_IS_SHORT, TEAM_IS_OUT, carbon_outlook
 from tests.fleet.factories import cluster, group, job, patient
-from tests.fleet.test_global_machine import machine, of_kind, orders, submit
+from tests.fleet.machines import machine, of_kind, orders, submit
 
 ANN = TenantId("ann")
 

@@ -16,7 +16,7 @@ from dure.domain.fleet.series import HOUR_NS
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.fleet.global_machine import GlobalMachine
 from tests.fleet.factories import cluster, group, job, service
-from tests.fleet.test_global_machine import machine, of_kind, orders, submit, tell
+from tests.fleet.machines import machine, of_kind, orders, submit, tell
 
 CHAT = WorkloadId("chat")
 QUARTER_NS = HOUR_NS // 4

@@ -17,7 +17,7 @@ from dure.domain.fleet.workloads import Sla
 from dure.domain.ids import TenantId, WorkloadId
 from dure.fleet.global_machine import GlobalMachine
 from tests.fleet.factories import cluster, group, job, service
-from tests.fleet.test_global_machine import machine, of_kind, orders, submit, tell
+from tests.fleet.machines import machine, of_kind, orders, submit, tell
 
 HOG, MEEK = TenantId("hog"), TenantId("meek")
 EAST = cluster("east", rent=None, groups=(group(nodes=2),))

@@ -13,7 +13,7 @@ from dure.domain.units import GIB
 from dure.fleet.global_machine import GlobalMachine
 from dure.fleet.turns import turn_wait_ms
 from tests.fleet.factories import cluster, group, job, service
-from tests.fleet.test_global_machine import machine, orders, submit, tell
+from tests.fleet.machines import machine, orders, submit, tell
 
 PART = Demand(memory_bytes=2 * GIB, compute_tops=10.0, cpu_milli=1000)
 QUEUE = cluster("queue", rent=1.0, groups=(group(nodes=4, profile="l4", mode=ShareMode.QUEUE),))

@@ -22,7 +22,7 @@ from dure.domain.ids import TenantId, WorkloadId
 from dure.fleet.global_machine import GlobalMachine
 from dure.fleet.global_settings import GlobalSettings
 from tests.fleet.factories import cluster, fleet, group, job
-from tests.fleet.test_global_machine import submit, tell
+from tests.fleet.machines import submit, tell
 
 EAST = cluster("east", rent=None, groups=(group(nodes=1),))
 DEVICES = 8

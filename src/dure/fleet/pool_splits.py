@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dure.domain.fleet.series import Floats
 
-_SLACK = 1e-6
+SLACK = 1e-6
 """Of a device: what rounding of fractions may add up to."""
 
 Units = NDArray[np.int64]
@@ -45,7 +45,7 @@ class Holding:
     def fitting(self, devices: Floats, node_devices: Units) -> Units:
         """Units that so many free devices have room for."""
         chunk = self.chunks(node_devices)
-        whole = np.floor(np.maximum(devices, 0.0) / chunk + _SLACK).astype(np.int64)
+        whole = np.floor(np.maximum(devices, 0.0) / chunk + SLACK).astype(np.int64)
         return np.where(self.allowed, whole * chunk * self.per_device, 0)
 
 
@@ -70,7 +70,7 @@ def _add_missing(holding: Holding, left: Floats, node_devices: Units) -> None:
         return
     held = holding.reserved(holding.units, node_devices)
     room = holding.fitting(left + held, node_devices) - holding.units
-    beyond = np.ceil(np.maximum(holding.use - holding.units, 0.0) - _SLACK).astype(np.int64)
+    beyond = np.ceil(np.maximum(holding.use - holding.units, 0.0) - SLACK).astype(np.int64)
     first = _at_most(np.minimum(beyond, room), missing)
     step = holding.chunks(node_devices) * holding.per_device
     more = _in_steps(missing - int(first.sum()), room - first, step)
@@ -87,8 +87,8 @@ def move_to_use(holdings: Sequence[Holding], capacity: Floats, node_devices: Uni
     for holding in holdings:
         held = holding.reserved(holding.units, node_devices)
         room = holding.fitting(left + held, node_devices) - holding.units
-        beyond = np.floor(np.maximum(holding.use - holding.units, 0.0) + _SLACK).astype(np.int64)
-        idle = np.floor(np.maximum(holding.units - holding.use, 0.0) + _SLACK).astype(np.int64)
+        beyond = np.floor(np.maximum(holding.use - holding.units, 0.0) + SLACK).astype(np.int64)
+        idle = np.floor(np.maximum(holding.units - holding.use, 0.0) + SLACK).astype(np.int64)
         taken = _at_most(np.minimum(beyond, np.maximum(room, 0)), int(idle.sum()))
         if not taken.any():
             continue
@@ -118,7 +118,7 @@ def _at_most(wanted: Units, limit: int) -> Units:
 
 def _least_used(units: Units, use: Floats, amount: int) -> Units:
     """Which units to take away: where most lie idle first."""
-    idle = np.floor(np.clip(units - use, 0, None) + _SLACK).astype(np.int64)
+    idle = np.floor(np.clip(units - use, 0, None) + SLACK).astype(np.int64)
     taken = np.zeros(len(units), dtype=np.int64)
     for available in (idle, units - idle):
         order = np.lexsort((np.arange(len(units)), -available))

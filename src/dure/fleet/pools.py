@@ -11,7 +11,8 @@ devices, a slice as its share of compute (`Footprint.device_share`). At each pla
 
 An owner that wants its units back calls them (`wants`): `lent` falls, and `to_reclaim` says who of
 the borrowers gives back. How pools are split over places is in `pool_splits`, who may use what in
-`pool_rooms`, what clusters are told in `pool_leases`.
+`pool_rooms`, what is called back from whom in `pool_calls`, what clusters are told in
+`pool_leases`.
 """
 
 import math
@@ -30,12 +31,11 @@ from dure.domain.fleet.slices import WHOLE_MILLI, ShareMode, SliceTemplate
 from dure.domain.fleet.tenancy import Allotment, VNodePool
 from dure.domain.fleet.workloads import Workload
 from dure.domain.ids import ClusterId, PoolId, TenantId, WorkloadId
+from dure.fleet.pool_calls import Borrowed, Use, givers, still_lent, whole_units
+from dure.fleet.pool_checks import check_pool
 from dure.fleet.pool_leases import Leases
 from dure.fleet.pool_rooms import Tables, Units, View, look
-from dure.fleet.pool_splits import Holding, in_proportion, move_to_use, split
-
-SLACK = 1e-6
-"""Of a device: what rounding of fractions may add up to."""
+from dure.fleet.pool_splits import SLACK, Holding, in_proportion, move_to_use, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,6 @@ class Reclaim:
     """Who gives back, cheapest first; together they free at least that much where they can."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """What one workload takes up at one place."""
-
-    tenant: int
-    pool: int
-    """Row of its pool, or -1."""
-    devices: float
-
-
 class PoolBook:
     """Who holds what where. Amounts in devices, except units of pools."""
 
@@ -90,7 +80,7 @@ class PoolBook:
         self._rows: dict[PoolId, int] = {}
         """Of all pools that ever were; those that are now:"""
         self._pools: dict[PoolId, VNodePool] = {}
-        self._uses: dict[int, dict[WorkloadId, _Use]] = {}
+        self._uses: dict[int, dict[WorkloadId, Use]] = {}
         self._wanted: dict[PoolId, tuple[int, Place | None]] = {}
         self._split_due = False
         self._lend_due = False
@@ -152,7 +142,7 @@ class PoolBook:
         if before is None:
             tenant = self._tenant(workload.tenant)
             pool = -1 if workload.pool is None else self._row(workload.pool, workload.tenant)
-            before = _Use(tenant, pool, 0.0)
+            before = Use(tenant, pool, 0.0)
         uses[workload.id] = replace(before, devices=before.devices + devices)
         self._count(before, index, devices)
 
@@ -261,12 +251,13 @@ class PoolBook:
         """
         if not self._pools:
             return []
-        commons = self._look().commons
-        places = self.places
-        return [
-            Reclaim(places[index], -commons[index], self._givers(index, -commons[index], costs))
-            for index in map(int, np.flatnonzero(commons < -SLACK))
-        ]
+        view, places = self._look(), self.places
+        found = []
+        for index in map(int, np.flatnonzero(view.commons < -SLACK)):
+            missing, borrowed = -view.commons[index], Borrowed(self._tables, view, index)
+            who = givers(self._uses.get(index, {}), borrowed, missing, costs)
+            found.append(Reclaim(places[index], missing, who))
+        return found
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -311,7 +302,7 @@ class PoolBook:
         self._tables.lent[row] = 0
         self._changed(split=True)
 
-    def _count(self, use: _Use, index: int, devices: float) -> None:
+    def _count(self, use: Use, index: int, devices: float) -> None:
         tables = self._tables
         table, row = (tables.loose_use, use.tenant) if use.pool < 0 else (tables.pool_use, use.pool)
         left = table[row, index] + devices
@@ -395,105 +386,14 @@ class PoolBook:
     def _call(self, pool: PoolId, wanted: int, place: Place | None) -> Units:
         """What is still lent at each place once so many units are kept for their owner."""
         row = self._rows[pool]
+        unit = self._tables.unit[row]
         idle = self._look().idle[row]
         rooms = self.rooms(self._pools[pool].tenant, pool)
-        units = _whole(idle, self._tables.unit[row])
-        free = _whole(np.minimum(rooms, idle), self._tables.unit[row])
-        lent = np.array(self._tables.lent[row])
         named = self._places.get(place, -1) if place is not None else -1
-        # Where units are free nobody is displaced; the place the owner names comes before all.
-        order = sorted(range(len(units)), key=lambda k: (k != named, -free[k], -units[k], k))
-        for index in order:
-            kept = min(wanted, int(units[index]))
-            if kept:
-                lent[index] = min(lent[index], units[index] - kept)
-                wanted -= kept
-        return lent
-
-    def _givers(
-        self, index: int, devices: float, costs: Mapping[WorkloadId, float]
-    ) -> tuple[WorkloadId, ...]:
-        """Borrowers at a place that together free so much: least cost per device first."""
-        borrowed = _Borrowed(self._tables, self._look(), index)
-        known = [
-            (costs[workload] / use.devices, workload, use)
-            for workload, use in self._uses.get(index, {}).items()
-            if workload in costs
-        ]
-        chosen: list[tuple[float, WorkloadId, float]] = []
-        freed = 0.0
-        for _, workload, use in sorted(known, key=lambda each: (each[0], each[1])):
-            if freed >= devices - SLACK:
-                break
-            useful = borrowed.give_back(use)
-            if useful > SLACK:
-                chosen.append((costs[workload], workload, useful))
-                freed += useful
-        for giver in sorted(chosen, key=lambda each: (-each[0], each[1])):
-            if freed - giver[2] >= devices - SLACK:
-                chosen.remove(giver)
-                freed -= giver[2]
-        return tuple(workload for _, workload, _ in sorted(chosen))
-
-
-class _Borrowed:
-    """What is used beyond its owners' units at one place, as workloads leave it."""
-
-    def __init__(self, tables: Tables, view: View, index: int) -> None:
-        self._dedicated = tables.dedicated
-        self._over = view.over[:, index].copy()
-        self._loose = view.loose_over[:, index].copy()
-
-    def give_back(self, use: _Use) -> float:
-        """How much less is borrowed once this workload is gone.
-
-        One of a pool frees what the pool uses beyond its units, and units of its own beyond that,
-        which what its tenant runs outside of pools then moves to; not if they are dedicated.
-        """
-        left = use.devices
-        if use.pool >= 0:
-            back = min(left, float(self._over[use.pool]))
-            self._over[use.pool] -= back
-            left -= back
-            if self._dedicated[use.pool]:
-                return back
-        loose = min(left, float(self._loose[use.tenant]))
-        self._loose[use.tenant] -= loose
-        return use.devices - left + loose
-
-
-def _whole(devices: Floats, unit: float) -> Units:
-    """Whole units in so many devices."""
-    return np.floor(devices / unit + SLACK).astype(np.int64)
-
-
-def check_pool(pool: VNodePool, tenant: TenantId, profiles: Mapping[str, DeviceProfile]) -> None:
-    """Refuse a pool that contradicts itself or the catalogue, with `InputError`."""
-    if pool.tenant != tenant:
-        raise InputError(f"pool '{pool.id}' is another tenant's", "list it with its own tenant")
-    if pool.profile not in profiles:
-        raise InputError(
-            f"pool '{pool.id}' has the unknown profile '{pool.profile}'",
-            f"use one of {', '.join(profiles)}",
-        )
-    if not 0 <= pool.lendable <= pool.guaranteed:
-        raise InputError(
-            f"pool '{pool.id}' lends {pool.lendable} of {pool.guaranteed} guaranteed units",
-            "lend at most what is guaranteed",
-        )
-    if pool.maximum is not None and pool.maximum < pool.guaranteed:
-        raise InputError(
-            f"pool '{pool.id}' is guaranteed {pool.guaranteed} units of at most {pool.maximum}",
-            "raise its maximum",
-        )
-    if pool.dedicated and pool.lendable:
-        raise InputError(
-            f"pool '{pool.id}' is dedicated and lends {pool.lendable} units",
-            "make it shared, or lend nothing",
-        )
-    mode = profiles[pool.profile].slice(pool.template or "whole").mode
-    if mode is not pool.mode:
-        raise InputError(
-            f"pool '{pool.id}' has mode '{pool.mode.value}', its template '{mode.value}'",
-            "give the mode of its template",
+        return still_lent(
+            np.array(self._tables.lent[row]),
+            whole_units(idle, unit),
+            whole_units(np.minimum(rooms, idle), unit),
+            wanted,
+            named,
         )

@@ -1,4 +1,8 @@
-"""The compiled loops of feasible plans: what fits, placing by price, and moves that save."""
+"""The compiled loops of feasible plans: what fits, placing by price, and moves that save.
+
+Long for a module: all of it hangs together by calls of `fits`, `priced` and `take`, and compiled
+functions that call one another stay in one file (see `dure.fleet.compiled`).
+"""
 
 import numpy as np
 
@@ -521,15 +525,6 @@ def make_room(
     return saved
 
 
-@counting_nothing
-def total(work: Work, choice: Integers) -> float:
-    """What an assignment costs."""
-    cost = 0.0
-    for job in range(choice.size):
-        cost += work.cost[job, choice[job]] if choice[job] >= 0 else work.skip[job]
-    return cost
-
-
 @compiled
 def priced_choice(work: Work, view: View, choice: Integers) -> Floats:
     """What each job's option, or leaving it out, costs at the prices of a view."""
@@ -538,24 +533,3 @@ def priced_choice(work: Work, view: View, choice: Integers) -> Floats:
         if choice[job] >= 0:
             values[job] = priced(work, view, job, choice[job])
     return values
-
-
-@compiled
-def runners_up(work: Work, table: Table, choice: Integers) -> tuple[Integers, Floats, Floats]:
-    """The best option or skip that each job did not get: which, at the prices, and without."""
-    jobs, kept = table.option.shape
-    option = np.full(jobs, -1, dtype=np.int64)
-    at_prices = np.full(jobs, _NEVER)
-    plain = np.full(jobs, _NEVER)
-    for job in range(jobs):
-        if choice[job] >= 0:
-            at_prices[job] = plain[job] = work.skip[job]
-        for place in range(kept):
-            other = table.option[job, place]
-            if other >= 0 and other != choice[job]:
-                if table.priced[job, place] < at_prices[job]:
-                    option[job] = other
-                    at_prices[job] = table.priced[job, place]
-                    plain[job] = table.cost[job, place]
-                break
-    return option, at_prices, plain

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dure.fleet.assignment import plan_loops, price_loops
+from dure.fleet.assignment import outcome_loops, plan_loops, price_loops
 from dure.fleet.assignment.problem import (
     UNPLACED,
     Floats,
@@ -395,11 +395,11 @@ class _Search:
         return order[: 1 + int(np.searchsorted(total, self.effort.cared_for * total[-1]))]
 
     def _cost(self) -> float:
-        return float(plan_loops.total(self.work, self.plan.choice))
+        return float(outcome_loops.total(self.work, self.plan.choice))
 
     def solution(self, *, unchanged: bool = False) -> Solution:
         choice = self.plan.choice.copy()
-        runner_up, runner_up_priced, runner_up_cost = plan_loops.runners_up(
+        runner_up, runner_up_priced, runner_up_cost = outcome_loops.runners_up(
             self.work, self.table, choice
         )
         return Solution(

@@ -8,6 +8,9 @@ its node. Devices without the CPU to feed them are thereby lost capacity long be
 is gone, and of a device's remainders those that nobody asks for.
 
 Two small terms complete the score, see `Score`: headroom and opening.
+
+Long for a module: every function here is tied to every other by calls, and compiled functions that
+call one another stay in one file (see `dure.fleet.compiled`).
 """
 
 from typing import NamedTuple
