@@ -45,6 +45,21 @@ def test_an_intention_is_owed_from_before_the_pause_until_it_is_forgotten(tmp_pa
     journal.close()
 
 
+def test_a_pause_written_down_while_a_flag_is_mended_stays_owed(tmp_path: Path) -> None:
+    journal = _open(tmp_path)
+    assert journal.mend(A, 5, lambda: None)
+    assert journal.owed() == ()
+
+    def pause_meanwhile() -> None:
+        journal.intend(A, DOCKER, 9)
+        journal.done(A.id, DOCKER)
+
+    assert journal.mend(A, 5, pause_meanwhile)
+    assert _ways(read(journal.file)) == [("a", DOCKER, True)]
+    assert not journal.mend(A, 5, lambda: pytest.fail("it is paused"))
+    journal.close()
+
+
 def test_each_way_is_owed_by_itself_and_all_are_forgotten_with_the_container(
     tmp_path: Path,
 ) -> None:

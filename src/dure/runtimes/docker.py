@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -35,6 +35,8 @@ ANSWER_S = 5.0
 """A pause takes Docker some 35 ms; on a machine that starts many containers at once, a second."""
 _CONNECTIONS = 32
 _LOOK_AGAIN_S = 0.2
+_KEEPER_S = 2.0
+"""How long a pause that Docker handed on to its keeper (containerd, runc) may take at the most."""
 _MENDING_NS = 5_000_000_000
 
 _KINDS = {
@@ -70,11 +72,8 @@ class Place:
 class Mending(Protocol):
     """The part of a journal that putting a flag right needs."""
 
-    def intend(self, container: Container, way: PauseWay, resume_by_ns: int) -> None:
-        """About to freeze."""
-
-    def forget(self, container: ContainerId, way: PauseWay | None = None) -> None:
-        """It runs again."""
+    def mend(self, container: Container, resume_by_ns: int, act: Callable[[], None]) -> bool:
+        """Do what freezes it for a moment, written down; False: a pause of it is under way."""
 
 
 class DockerRuntime:
@@ -293,10 +292,9 @@ class DockerRuntime:
         freezer = place.freezer if place is not None else None
         if not container.paused or self.journal is None or freezer is None or freezer.frozen():
             return container
-        self.journal.intend(container, PauseWay.DOCKER, time.monotonic_ns() + _MENDING_NS)
-        self._mend_flag(container)
-        self.journal.forget(container.id, PauseWay.DOCKER)
-        return replace(container, paused=False)
+        until_ns = time.monotonic_ns() + _MENDING_NS
+        mended = self.journal.mend(container, until_ns, lambda: self._mend_flag(container))
+        return replace(container, paused=False) if mended else container
 
     def _mend_flag(self, container: Container) -> None:
         """Bring Docker's word in line where a container was thawed behind its back.
@@ -399,6 +397,14 @@ class DockerPauser:
                 raise
             place.freezer.thaw()
 
+    def _outlast(self, freezer: Freezer | None) -> None:
+        """The daemon is gone, but what it had already asked of its keeper may still be done."""
+        until_s = time.monotonic() + _KEEPER_S
+        while freezer is not None and time.monotonic() < until_s:
+            if freezer.frozen():
+                freezer.thaw()
+            time.sleep(_LOOK_AGAIN_S / 4)
+
     def _make_sure(self, container: Container) -> None:
         """After a pause nobody answered: wait until it is certain that the container runs.
 
@@ -415,6 +421,7 @@ class DockerPauser:
             try:
                 self.runtime.unpause(container.id)
             except DaemonGoneError:
+                self._outlast(place.freezer)
                 return
             except DureError:
                 continue

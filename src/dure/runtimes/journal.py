@@ -153,6 +153,9 @@ class Journal:
         if place is None:
             raise ContainerGoneError("it does not run any more, or was started anew")
         freezer = place.freezer
+        frozen = freezer is not None and freezer.frozen() is True
+        with self._guard:
+            frozen = frozen and (container.id, way) not in self._owed  # else it is ours already
         owed = Owed(
             container=container.id,
             name=container.name,
@@ -161,11 +164,28 @@ class Journal:
             resume_by_ns=resume_by_ns,
             done=False,
             place=place,
-            frozen_before=freezer is not None and freezer.frozen() is True,
+            frozen_before=frozen,
         )
         with self._guard:
             self._append(_intention(owed, self._boot))
             self._owed[_key(owed)] = owed
+
+    def mend(self, container: Container, resume_by_ns: int, act: Callable[[], None]) -> bool:
+        """Do what freezes a container for a moment, written down; False: a pause of it is under
+        way, so nothing was done. A pause that is written down meanwhile stays."""
+        key = (container.id, PauseWay.DOCKER)
+        with self._guard:
+            if key in self._owed:
+                return False
+        self.intend(container, PauseWay.DOCKER, resume_by_ns)
+        with self._guard:
+            own = self._owed.get(key)
+        act()
+        with self._guard:
+            current = self._owed.get(key) is own
+        if current:
+            self.forget(container.id, PauseWay.DOCKER)
+        return True
 
     def done(self, container: ContainerId, way: PauseWay) -> None:
         """The pause took effect."""
