@@ -24,6 +24,9 @@ def read_to_end(process: "subprocess.Popen[str]", limit_s: float) -> tuple[str, 
     finally:
         in_time = ender.is_alive()
         ender.cancel()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
     if not in_time:
         raise subprocess.TimeoutExpired(process.args, limit_s, out, errors[0])
     return out, errors[0]
