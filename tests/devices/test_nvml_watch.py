@@ -1,7 +1,6 @@
 """NVML read without its wrappers says what the wrappers say, on an emulated GPU."""
 
 import sys
-import time
 from typing import Any
 
 from tests.emulator.conftest import emulator, lib, make_machine  # noqa: F401
@@ -17,7 +16,7 @@ plain = {p.pid: p.usedGpuMemory for p in pynvml.nvmlDeviceGetComputeRunningProce
 memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
 end = time.monotonic() + 20
 samples = []
-while not samples and time.monotonic() < end:
+while not any(share > 0 for *_, share in samples) and time.monotonic() < end:
     samples = watch.samples(0, 0)
     time.sleep(0.05)
 newest = max((stamp for _, stamp, _ in samples), default=0)
@@ -30,7 +29,6 @@ print(json.dumps({
 }))
 watch.close()
 """
-LIMIT_S = 30.0
 BUSY = 0.05  # the idle ones use nothing at all; a busy machine slows the other down
 LOST = """
 from dure.devices.nvml_watch import NvmlLostError, NvmlWatch
@@ -50,20 +48,11 @@ def run(machine: Emulator, text: str) -> dict[str, Any]:
     return printed
 
 
-def working(seen: dict[str, Any], pid: int) -> bool:
-    """Whether a process is seen to keep the GPU busy."""
-    busy = seen["utilization"] > BUSY and seen["power"] > 100
-    return busy and any(found == pid and share > BUSY for found, _, share in seen["samples"])
-
-
 def test_processes_memory_samples_and_power_are_read(emulator: Emulator) -> None:  # noqa: F811
     job = emulator.start_tenant("train", "--seconds", 60, "--memory-mib", 100, "--work-us", 1000)
     idle = [emulator.start_tenant("idle", "--seconds", 60) for _ in range(2)]
     assert [read_line(each) for each in idle] == ["ready", "ready"]
     seen = run(emulator, READ)
-    until_s = time.monotonic() + LIMIT_S
-    while time.monotonic() < until_s and not working(seen, job.pid):  # it may just be starting
-        seen = run(emulator, READ)
     assert seen["processes"] == seen["plain"]
     assert set(seen["processes"]) == {str(each.pid) for each in (job, *idle)}
     assert seen["memory"] == seen["plain_memory"]

@@ -93,7 +93,9 @@ class NvmlWatch:
                 ctypes.byref(self._count),
                 ctypes.c_ulonglong(max(0, since_us)),
             )
-            if code != _INSUFFICIENT_SIZE or room >= _MOST_ROWS:
+            # A buffer that is just full may have been too small: drivers fill it and say nothing.
+            small = code == _INSUFFICIENT_SIZE or (code == _SUCCESS and self._count.value >= room)
+            if not small or room >= _MOST_ROWS:
                 break
             self._samples = ctypes.create_string_buffer(_SAMPLE.size * room * 4)
         if code == _NOT_FOUND:
