@@ -136,12 +136,24 @@ static bool own_waits(const struct dure_plane *plane)
     return false;
 }
 
+/* What work took by its prediction alone: no more than is left of the time its burst has lasted. */
+static uint64_t within_burst(struct dure_plane *plane, uint64_t predicted_ns, uint64_t now_ns)
+{
+    uint64_t began = load(&plane->slot->activity.burst_since_ns);
+    if (began == 0)
+        return predicted_ns;
+    uint64_t lasted = since(began, now_ns);
+    uint64_t counted = load(&plane->burst_gpu_ns);
+    uint64_t left = lasted > counted ? lasted - counted : 0;
+    return predicted_ns < left ? predicted_ns : left;
+}
+
 void dure_finished(struct dure_plane *plane, uint64_t predicted_ns, uint64_t took_ns,
                    uint64_t now_ns)
 {
     if (plane->control == NULL)
         return;
-    uint64_t ran_ns = took_ns != 0 ? took_ns : predicted_ns;
+    uint64_t ran_ns = took_ns != 0 ? took_ns : within_burst(plane, predicted_ns, now_ns);
     take_from(&plane->slot->activity.inflight_ns, predicted_ns);
     add(&plane->slot->counters.gpu_ns, ran_ns);
     add(&plane->burst_gpu_ns, ran_ns);

@@ -14,6 +14,8 @@
 #define FIRST_GUESS_NS 20000.0  /* before anything was timed: a typical kernel of a training step */
 #define GRAPH_GUESS_NS 500000.0
 #define WEIGHT_ALONE 0.25
+#define WEIGHT_LONGER 0.08 /* a thread that lost its core between two marks stretches what they time */
+#define MOST_LONGER 2.0
 #define WEIGHT_IN_COMPANY 0.0625
 #define WEIGHT_IN_BATCH 0.03125
 #define WEIGHT_OF_MEAN 0.02
@@ -190,8 +192,13 @@ void dure_learn(struct dure_device *device, uint32_t index, uint64_t key, uint64
     if (signature->key != key || took_ns == 0)
         return;
     double weight = alone ? WEIGHT_ALONE : WEIGHT_IN_COMPANY;
-    if (signature->timed == 0)
+    if (signature->timed == 0) {
         weight = 1.0;
+    } else if (alone && took > signature->ns) {
+        double most = MOST_LONGER * signature->ns;
+        weight = WEIGHT_LONGER;
+        took = took < most ? took : most;
+    }
     signature->ns += weight * (took - signature->ns);
     signature->timed++;
     weight = device->mean_ns > 0.0 ? WEIGHT_OF_MEAN : 1.0;

@@ -16,7 +16,7 @@ plain = {p.pid: p.usedGpuMemory for p in pynvml.nvmlDeviceGetComputeRunningProce
 memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
 end = time.monotonic() + 20
 samples = []
-while not any(share > 0 for *_, share in samples) and time.monotonic() < end:
+while not any(share > 0.3 for *_, share in samples) and time.monotonic() < end:
     samples = watch.samples(0, 0)
     time.sleep(0.05)
 newest = max((stamp for _, stamp, _ in samples), default=0)
@@ -29,7 +29,7 @@ print(json.dumps({
 }))
 watch.close()
 """
-BUSY = 0.05  # the idle ones use nothing at all; a busy machine slows the other down
+BUSY = 0.3
 LOST = """
 from dure.devices.nvml_watch import NvmlLostError, NvmlWatch
 watch = NvmlWatch()

@@ -138,7 +138,7 @@ static bool drain(void *context, uint64_t now_ns)
     struct work *work = context;
     if (work->outstanding_ns == 0)
         return false;
-    dure_finished(work->plane, work->outstanding_ns, 0, now_ns);
+    dure_finished(work->plane, work->outstanding_ns, work->outstanding_ns, now_ns);
     work->outstanding_ns = 0;
     return true;
 }
