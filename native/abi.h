@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DURE_ABI_MAGIC 0x6475726561626921ull /* "dureabi!" */
-#define DURE_ABI_VERSION 3u
+#define DURE_ABI_VERSION 4u
 
 #define DURE_TENANTS 64
 #define DURE_CLIENTS 64
@@ -198,7 +198,8 @@ struct dure_counters {
     uint64_t progress_total;
     uint64_t green_contexts;   /* open now */
     uint64_t events;           /* of the shim's own, open now */
-    uint64_t spare[8];
+    uint64_t burst_alone_ns;   /* what bursts would have taken without company */
+    uint64_t spare[7];
 };
 #define DURE_FLAG_CAPTURING 1ull      /* a stream is being captured */
 #define DURE_FLAG_OPEN 2ull           /* passing everything through: see passes_open */
@@ -232,7 +233,7 @@ struct dure_slot {
     uint64_t version;
     struct dure_counters counters;
     uint64_t latency[DURE_BUCKETS];          /* of bursts */
-    uint64_t age[DURE_BUCKETS];              /* at their ends, of the work without pause before */
+    uint64_t lost[DURE_BUCKETS];             /* at their ends: by company, in work without a pause */
     uint64_t reported_latency[DURE_BUCKETS]; /* as the program reported */
     uint64_t sample_head;                    /* samples ever written */
     struct dure_sample samples[DURE_SAMPLES];

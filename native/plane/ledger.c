@@ -3,6 +3,9 @@
  * Several threads of a client write it at once: every word is added to or swapped, never locked. */
 #include "words.h"
 
+#define QUICKER_STEP 8 /* a part of the difference */
+#define SLOWER_STEP 256
+
 /* The three figures of the counters that are "since the last tick" begin anew with each. */
 void keep_tick(struct dure_plane *plane)
 {
@@ -52,6 +55,9 @@ void begin_burst(struct dure_plane *plane, uint64_t now_ns)
         return;
     close_word(plane, now_ns);
     store(&plane->burst_gpu_ns, 0);
+    store(&plane->burst_predicted_ns, 0);
+    if (paused)
+        store(&plane->lost_ns, 0);
     store(&activity->burst_since_ns, now_ns);
     if (ended != 0)
         count_gap(plane, since(ended, now_ns));
@@ -157,11 +163,29 @@ void dure_finished(struct dure_plane *plane, uint64_t predicted_ns, uint64_t too
     take_from(&plane->slot->activity.inflight_ns, predicted_ns);
     add(&plane->slot->counters.gpu_ns, ran_ns);
     add(&plane->burst_gpu_ns, ran_ns);
+    add(&plane->burst_predicted_ns, predicted_ns);
     renew(plane, now_ns);
     if (load(&plane->waited_for) != 0)
         store(&plane->moved_ns, now_ns);
     if (own_waits(plane))
         ring(plane->rotation);
+}
+
+/* What a burst would have taken without company: in proportion to its predicted device time, as the
+ * quicker ones show. Those that company slowed down are believed little, unless all are slow. */
+static uint64_t alone_ns(struct dure_plane *plane, uint64_t took_ns)
+{
+    uint64_t predicted = __atomic_exchange_n(&plane->burst_predicted_ns, 0, __ATOMIC_RELAXED);
+    if (predicted == 0)
+        return took_ns;
+    int64_t seen = (int64_t)((double)took_ns / (double)predicted * 1e6);
+    int64_t known = (int64_t)load(&plane->alone_ppm);
+    if (known == 0)
+        known = seen;
+    known += (seen - known) / (seen < known ? QUICKER_STEP : SLOWER_STEP);
+    store(&plane->alone_ppm, known > 0 ? (uint64_t)known : 1);
+    uint64_t alone = (uint64_t)((double)predicted * (double)known * 1e-6);
+    return alone < took_ns ? alone : took_ns;
 }
 
 static void end_burst(struct dure_plane *plane, uint64_t began_ns, uint64_t now_ns)
@@ -173,7 +197,10 @@ static void end_burst(struct dure_plane *plane, uint64_t began_ns, uint64_t now_
     add(&counters->busy_ns, latency_ns);
     add(&counters->burst_gpu_ns, __atomic_exchange_n(&plane->burst_gpu_ns, 0, __ATOMIC_RELAXED));
     add(&plane->slot->latency[dure_bucket(latency_ns)], 1);
-    add(&plane->slot->age[dure_bucket(since(load(&plane->slot->activity.began_ns), now_ns))], 1);
+    uint64_t alone = alone_ns(plane, latency_ns);
+    add(&counters->burst_alone_ns, alone);
+    add(&plane->lost_ns, latency_ns - alone);
+    add(&plane->slot->lost[dure_bucket(load(&plane->lost_ns))], 1);
     if (target_ns != 0 && latency_ns > target_ns)
         add(&counters->late, 1);
 }

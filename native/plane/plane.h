@@ -27,6 +27,9 @@ struct dure_plane {
     uint32_t tenant;
     uint64_t hold_began_ns; /* of the longest-held thread now; 0: none */
     uint64_t burst_gpu_ns;  /* device time of the burst going on */
+    uint64_t burst_predicted_ns; /* the same, as predicted */
+    uint64_t lost_ns;       /* by company, in the work without a pause going on */
+    uint64_t alone_ppm;     /* time of bursts without company over their predicted device time */
     uint64_t copy_ready_ns; /* when the copies let through so far are paid for */
     uint32_t pid;           /* of the process that attached: a child has none of the mappings */
     uint32_t socket;        /* the descriptor plus 1; 0: none */

@@ -22,11 +22,29 @@ uint32_t dure_moved_streams;
 
 /* ---- the sets -------------------------------------------------------------------------------- */
 
+/* How to get the most groups. A card whose clusters of compute units are of unlike size has fewer
+ * than it should, unless launches that need several units at once go elsewhere. */
+static unsigned best_split(const struct cu_resource *all, unsigned group_sms, unsigned *flags)
+{
+    static const unsigned ways[] = {0, CU_SPLIT_IGNORING_CLUSTERS};
+    unsigned most = 0;
+    for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
+        unsigned count = 0;
+        if (dure_real.cuDevSmResourceSplitByCount(NULL, &count, all, NULL, ways[way], group_sms) !=
+                CU_OK ||
+            count <= most)
+            continue;
+        most = count;
+        *flags = ways[way];
+    }
+    return most < GROUPS_MOST ? most : GROUPS_MOST;
+}
+
 /* Split the device into its groups, once; outside the lock, by the thread that has `making_set`. */
 static bool split_device(struct dure_device *device, unsigned group_sms)
 {
     struct cu_resource all;
-    unsigned count = 0;
+    unsigned flags = 0;
     if (device->groups != 0)
         return device->groups != NO_SETS;
     device->groups = NO_SETS;
@@ -37,17 +55,26 @@ static bool split_device(struct dure_device *device, unsigned group_sms)
     memset(&all, 0, sizeof all);
     if (dure_real.cuDeviceGetDevResource(device->ordinal, &all, CU_RESOURCE_SM) != CU_OK)
         return false;
-    if (dure_real.cuDevSmResourceSplitByCount(NULL, &count, &all, NULL, 0, group_sms) != CU_OK)
-        return false;
-    count = count < GROUPS_MOST ? count : GROUPS_MOST;
+    unsigned count = best_split(&all, group_sms, &flags);
     device->split = calloc(GROUPS_MOST + 1, sizeof *device->split);
     if (device->split == NULL || count == 0 ||
         dure_real.cuDevSmResourceSplitByCount(device->split, &count, &all,
-                                              &device->split[GROUPS_MOST], 0, group_sms) != CU_OK ||
+                                              &device->split[GROUPS_MOST], flags, group_sms) !=
+            CU_OK ||
         count == 0)
         return false;
     device->groups = count;
     return true;
+}
+
+/* Where a set begins that the plan lets begin at `group`: on a device with fewer groups than the
+ * plan knows of, in proportion, so that sets apart stay apart. */
+static unsigned boundary(const struct dure_device *device, unsigned group_sms, unsigned group)
+{
+    unsigned planned = device->sms / group_sms;
+    if (device->groups >= planned)
+        return group;
+    return (group * device->groups + planned / 2) / planned;
 }
 
 /* Returns the step that failed, with its result, or NULL. */
@@ -56,13 +83,15 @@ static const char *create_set(struct dure_device *device, unsigned group_sms,
 {
     cu_desc description;
     *result = CU_NOT_SUPPORTED;
-    if (!split_device(device, group_sms) ||
-        (uint32_t)made->group_first + made->group_count > device->groups)
+    if (!split_device(device, group_sms))
         return "the split into groups";
-    for (uint16_t group = 0; group < made->group_count; group++)
-        made->sms += device->split[made->group_first + group].of.sm.count;
-    *result = dure_real.cuDevResourceGenerateDesc(&description, &device->split[made->group_first],
-                                                  made->group_count);
+    unsigned first = boundary(device, group_sms, made->group_first);
+    unsigned end = boundary(device, group_sms, made->group_first + made->group_count);
+    if (first >= end || end > device->groups)
+        return "the number of groups";
+    for (unsigned group = first; group < end; group++)
+        made->sms += device->split[group].of.sm.count;
+    *result = dure_real.cuDevResourceGenerateDesc(&description, &device->split[first], end - first);
     if (*result != CU_OK)
         return "the description";
     *result = dure_real.cuGreenCtxCreate(&made->green, description, device->ordinal,

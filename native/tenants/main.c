@@ -116,8 +116,8 @@ static bool parse(struct options *o, int argc, char **argv)
         fprintf(stderr, "dure-tenant: blocks, threads (to 1024), rate and chunk must be above 0\n");
         return false;
     }
-    if (o->size == 0 || o->size % 4 != 0 || o->size > MOST_SIZE) {
-        fprintf(stderr, "dure-tenant: a size is a multiple of 4 up to %u\n", MOST_SIZE);
+    if (o->size == 0 || o->size % 8 != 0 || o->size > MOST_SIZE) {
+        fprintf(stderr, "dure-tenant: a size is a multiple of 8 up to %u\n", MOST_SIZE);
         return false;
     }
     return true;

@@ -54,15 +54,19 @@ def test_waiting_a_shim_cannot_see_is_added_unless_latency_is_reported() -> None
     assert burst_only.headroom() < reported.headroom()
 
 
-def test_no_request_is_taken_to_be_older_than_the_work_without_pause_it_was_served_in() -> None:
-    seen = served("a", requests=5, latency_ns=5 * NS_PER_MS)._replace(
-        busy_ns=TICK_NS * 9 // 10, reported=False
+def test_company_makes_requests_later_by_what_work_without_a_pause_lost_by_it() -> None:
+    """Half of the time is busy alone; beside others it was nearly all of it."""
+    alone_ns = TICK_NS // 2
+    seen = served("a", requests=5, latency_ns=alone_ns // 5)._replace(
+        busy_ns=TICK_NS * 95 // 100, burst_alone_ns=alone_ns, reported=False
     )
-    short = after(LATENCY, seen._replace(ages=((bucket_of(8 * NS_PER_MS), 5),)))
-    long = after(LATENCY, seen._replace(ages=((bucket_of(900 * NS_PER_MS), 5),)))
-    assert short.latency_ns() == pytest.approx(8 * NS_PER_MS, rel=0.1)
-    assert long.latency_ns() == after(LATENCY, seen).latency_ns()
-    assert short.safety() > 1.0 > long.safety()
+    alone = after(LATENCY, seen).latency_ns()
+    little = after(LATENCY, seen._replace(losses=((bucket_of(2 * NS_PER_MS), 5),)))
+    much = after(LATENCY, seen._replace(losses=((bucket_of(90 * NS_PER_MS), 5),)))
+    assert alone == pytest.approx(alone_ns / 5 * 4.3, rel=0.1), "M/D/1 at half load"
+    assert little.latency_ns() == pytest.approx(alone + 2 * NS_PER_MS, rel=0.1)
+    assert much.latency_ns() == pytest.approx(alone + 90 * NS_PER_MS, rel=0.1)
+    assert little.safety() > 1.0 > much.safety()
 
 
 def test_a_rate_below_the_promise_is_a_risk_while_there_is_work() -> None:

@@ -275,19 +275,22 @@ class TestTheLedger:
         assert slot.activity.busy_since_ns == 0
         assert slot.activity.idle_since_ns == T0 + 7 * MS
 
-    def test_the_age_of_work_goes_on_over_gaps_that_are_no_pauses(self) -> None:
+    def test_time_lost_by_company_adds_up_over_gaps_that_are_no_pauses(self) -> None:
         world = _world(_plan())
         for began, ended in (
             (T0, T0 + MS),
             (T0 + MS + 100_000, T0 + 3 * MS),
-            (T0 + 5 * MS, T0 + 6 * MS),
+            (T0 + 3 * MS + 100_000, T0 + 5 * MS),
+            (T0 + 7 * MS, T0 + 8 * MS),
         ):
             _server_works(world, began)
             world.finished(SERVER, 1 * MS, ended)
             world.drained(SERVER, ended)
         slot = world.slots[SERVER]
-        assert slot.age[bucket_of(MS)] == 2
-        assert slot.age[bucket_of(3 * MS)] == 1
+        assert slot.lost[bucket_of(0)] == 2
+        assert slot.lost[bucket_of(896_000)] == 1
+        assert slot.lost[bucket_of(1_789_000)] == 1
+        assert slot.counters.burst_alone_ns == pytest.approx(4 * MS, rel=0.01)
 
     def test_figures_of_a_tick_begin_anew_with_the_next(self) -> None:
         world = _world(_plan())

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,22 +67,44 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def bench(library: Path, tmp_path: Path) -> Iterator[Bench]:
+@contextmanager
+def made(library: Path, tmp_path: Path, config: str = "", sms: int = 132) -> Iterator[Bench]:
+    """Two tenants that are to have half of the groups each of a device the agent takes for `sms`
+    wide."""
     folder = tmp_path / "gpu"
     folder.mkdir()
-    (folder / "config").write_text("mode=mps\n")
+    (folder / "config").write_text(f"mode=mps\n{config}\n")
     device = PlaneDevice(
-        sms=132, group_sms=8, memory_bytes=80 << 30, uuid=b"\x44" * 16, side_by_side=True
+        sms=sms, group_sms=8, memory_bytes=80 << 30, uuid=b"\x44" * 16, side_by_side=True
     )
+    half = sms // 16 * 8
     agent = StubAgent(tmp_path / "shim.sock", device)
     agent.segments.set_sample_every(32)
     agent.publish(
-        member("t0", sms=SmSet(0, 64), beside=(TenantId("t1"),)),
-        member("t1", sms=SmSet(64, 64), beside=(TenantId("t0"),)),
+        member("t0", sms=SmSet(0, half), beside=(TenantId("t1"),)),
+        member("t1", sms=SmSet(half, half), beside=(TenantId("t0"),)),
     )
     yield Bench(library, folder, agent)
     agent.close()
+
+
+@pytest.fixture
+def bench(library: Path, tmp_path: Path) -> Iterator[Bench]:
+    with made(library, tmp_path) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("config", "sms"), [("cluster_groups=14", 132), ("", 160)])
+def test_each_has_its_half_of_a_device_with_fewer_groups_than_it_should_have(
+    library: Path, tmp_path: Path, config: str, sms: int
+) -> None:
+    """Of 132 units: some can be had only with clusters broken, or the agent took it for wider."""
+    with made(library, tmp_path, config, sms) as bench:
+        bench.run_together("train --seconds 2", "train --seconds 2")
+        for client in range(len(bench.agent.hellos)):
+            assert bench.agent.read(client).counters.moved_launches > 0
+            samples = bench.agent.segments.take_samples(client)
+            assert {sample.sms for sample in samples} & {64}
 
 
 @pytest.mark.parametrize("program", ["train", "train --legacy", "streams", "graph"])

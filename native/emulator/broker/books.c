@@ -26,6 +26,7 @@ void books_open(void)
         memcpy(gpu->uuid, "dureemulatedgpu", 15);
         gpu->uuid[15] = (uint8_t)i;
         gpu->sms = broker.config.sms;
+        gpu->cluster_groups = broker.config.cluster_groups;
         gpu->total_bytes = broker.config.memory_bytes;
         gpu->bandwidth = (uint64_t)broker.config.bandwidth;
     }

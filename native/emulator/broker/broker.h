@@ -24,6 +24,7 @@ enum { EMU_RUNNING, EMU_LOCKED, EMU_CHECKPOINTED };
 struct config {
     uint32_t gpus;
     uint32_t sms;
+    uint32_t cluster_groups; /* groups of compute units that can be had with clusters intact */
     uint32_t mps;
     uint32_t shared_fate;    /* a client killed in mid-kernel harms the others (MPS) */
     uint64_t memory_bytes;   /* of each GPU */

@@ -18,6 +18,8 @@ static void set(struct config *c, const char *key, const char *text)
         c->gpus = value < 1 ? 1 : value > EMU_GPUS ? EMU_GPUS : (uint32_t)value;
     else if (strcmp(key, "sms") == 0)
         c->sms = value < 1 ? 1 : value > 32 * EMU_GROUP_SMS ? 32 * EMU_GROUP_SMS : (uint32_t)value;
+    else if (strcmp(key, "cluster_groups") == 0)
+        c->cluster_groups = value < 1 ? 1 : (uint32_t)value;
     else if (strcmp(key, "mode") == 0)
         c->mps = strcmp(text, "mps") == 0;
     else if (strcmp(key, "shared_fate") == 0)
@@ -72,6 +74,7 @@ static void read_environment(struct config *config)
         "gpus",           "sms",        "mode",      "shared_fate", "memory_mib",
         "context_mib",    "speed",      "slice_us",  "switch_us",   "bandwidth_gb_s",
         "link_gb_s",      "launch_ns",  "idle_exit_s", "unavailable_ms", "context_ms",
+        "cluster_groups",
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char name[64] = "DURE_EMULATOR_";
@@ -89,6 +92,7 @@ void config_load(struct config *config)
     *config = (struct config){
         .gpus = 1,
         .sms = 132,
+        .cluster_groups = 32,
         .shared_fate = 1,
         .memory_bytes = 143771ull << 20, /* as an H200 reports */
         .context_bytes = 512ull << 20,

@@ -128,6 +128,7 @@ struct emu_gpu {
     char name[64];
     uint8_t uuid[16];
     uint32_t sms;
+    uint32_t cluster_groups;
     uint32_t processes;
     uint64_t total_bytes;
     uint64_t used_bytes;

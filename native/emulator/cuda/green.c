@@ -82,7 +82,6 @@ API CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *co
                                          unsigned int flags, unsigned int least)
 {
     struct own own;
-    (void)flags;
     ENTER();
     if (count == NULL || input == NULL)
         return CUDA_ERROR_INVALID_VALUE;
@@ -93,6 +92,9 @@ API CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *co
     uint32_t left = own.groups;
     unsigned int most = result != NULL ? *count : ~0u;
     unsigned int made = 0;
+    if ((flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING) == 0 &&
+        most > driver.state->gpu[own.device].cluster_groups)
+        most = driver.state->gpu[own.device].cluster_groups;
     while (made < most) {
         uint32_t taken = 0;
         uint32_t number = 0;

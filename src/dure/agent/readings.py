@@ -33,6 +33,7 @@ _SUMMED = (
     "bursts",
     "late",
     "burst_gpu_ns",
+    "burst_alone_ns",
     "memory_refused",
     "copied_bytes",
     "moved_launches",
@@ -54,7 +55,7 @@ class _Last:
     latency: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(BUCKET_COUNT, dtype=np.int64)
     )
-    age: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BUCKET_COUNT, dtype=np.int64))
+    lost: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BUCKET_COUNT, dtype=np.int64))
     reported_latency: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(BUCKET_COUNT, dtype=np.int64)
     )
@@ -75,7 +76,8 @@ class _Gathered:
     bursts: int = 0
     late: int = 0
     burst_gpu_ns: int = 0
-    ages: dict[int, int] = field(default_factory=dict)
+    burst_alone_ns: int = 0
+    losses: dict[int, int] = field(default_factory=dict)
     gap_ns: int = 0
     longest_kernel_ns: int = 0
     memory_bytes: int = 0
@@ -247,6 +249,7 @@ class Meter:
     ) -> None:
         """Bursts, or the requests the program reported, which win."""
         into.burst_gpu_ns += steps["burst_gpu_ns"]
+        into.burst_alone_ns += steps["burst_alone_ns"]
         latency = words.latency.astype(np.int64)
         reported_latency = words.reported_latency.astype(np.int64)
         if words.counters.reported > 0:
@@ -260,9 +263,9 @@ class Meter:
             into.bursts += steps["bursts"]
             into.late += steps["late"]
         _count(into.deeds.latencies, moved)
-        age = words.age.astype(np.int64)
-        _count(into.ages, _plausible_steps(age, last.age))
-        last.latency, last.age, last.reported_latency = latency, age, reported_latency
+        lost = words.lost.astype(np.int64)
+        _count(into.losses, _plausible_steps(lost, last.lost))
+        last.latency, last.lost, last.reported_latency = latency, lost, reported_latency
 
     def _look_at_state(self, words: CounterReading, into: _Gathered, now_ns: int) -> None:
         counters, activity = words.counters, words.activity
@@ -348,7 +351,8 @@ def _reading(tenant: TenantId, found: _Gathered, reported: bool) -> TenantReadin
         memory_bytes=found.memory_bytes,
         memory_peak_bytes=found.memory_peak_bytes,
         running=found.running,
-        ages=tuple(sorted(found.ages.items())),
+        burst_alone_ns=found.burst_alone_ns,
+        losses=tuple(sorted(found.losses.items())),
     )
 
 

@@ -4,7 +4,7 @@ from ctypes import Array, Structure, c_char, c_uint8, c_uint16, c_uint32, c_uint
 from typing import Annotated, TypeVar, get_type_hints
 
 MAGIC = 0x6475726561626921
-VERSION = 3
+VERSION = 4
 
 TENANTS = 64
 CLIENTS = 64
@@ -174,7 +174,8 @@ class Counters(Structure):
     progress_total: U64
     green_contexts: U64
     events: U64
-    spare: Annotated[Words, c_uint64 * 8]
+    burst_alone_ns: U64
+    spare: Annotated[Words, c_uint64 * 7]
 
 
 @_laid_out
@@ -206,7 +207,7 @@ class Slot(Structure):
     version: U64
     counters: Annotated[Counters, Counters]
     latency: Annotated[Words, c_uint64 * BUCKETS]
-    age: Annotated[Words, c_uint64 * BUCKETS]
+    lost: Annotated[Words, c_uint64 * BUCKETS]
     reported_latency: Annotated[Words, c_uint64 * BUCKETS]
     sample_head: U64
     samples: Annotated[Array[Sample], Sample * SAMPLES]

@@ -59,7 +59,7 @@ class CounterReading:
     activity: layout.Activity
     counters: layout.Counters
     latency: NDArray[np.uint64]
-    age: NDArray[np.uint64]
+    lost: NDArray[np.uint64]
     reported_latency: NDArray[np.uint64]
     since_tick: bool
     """Whether the three figures "since the last tick" belong to the tick that ends now."""
@@ -194,7 +194,7 @@ class PlaneSegments:
             activity=layout.Activity.from_buffer_copy(slot.activity),
             counters=counters,
             latency=np.array(slot.latency, dtype=np.uint64),
-            age=np.array(slot.age, dtype=np.uint64),
+            lost=np.array(slot.lost, dtype=np.uint64),
             reported_latency=np.array(slot.reported_latency, dtype=np.uint64),
             since_tick=counters.mark == self._plan.words.tick,
         )

@@ -36,9 +36,11 @@ class TenantReading(NamedTuple):
     memory_bytes: int
     memory_peak_bytes: int
     running: KernelClass
-    ages: tuple[tuple[int, int], ...] = ()
-    """For each burst that ended, how long work had gone on without a pause: (bucket, count). No
-    request that was served meanwhile can have been longer on its way."""
+    burst_alone_ns: int = 0
+    """What those bursts would have taken without company, 0 if unknown."""
+    losses: tuple[tuple[int, int], ...] = ()
+    """For each burst that ended, the time lost by company in the work without a pause up to there:
+    (bucket, count). By no more than that was any request in it later than alone."""
 
 
 class KernelSample(NamedTuple):

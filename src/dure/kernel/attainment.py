@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from dure.domain.latency import quantile_ns
+from dure.domain.plan import PAUSE_NS
 from dure.domain.readings import TenantReading
 from dure.domain.tenant import Slo
 from dure.domain.units import NS_PER_S
@@ -16,6 +17,7 @@ _NEAR_TARGET = 0.85
 """A percentile this close to its target is a risk."""
 _FEW_REQUESTS = 20.0
 """Below this many requests in a window its percentile says little."""
+_GAP_STEP = 0.2
 _AVAILABILITY_WINDOW_NS = 1 * NS_PER_S
 
 
@@ -29,7 +31,8 @@ class _Fading:
     time_ns: float = 0.0
     busy_ns: float = 0.0
     buckets: dict[int, float] = field(default_factory=dict)
-    ages: dict[int, float] = field(default_factory=dict)
+    alone_ns: float = 0.0
+    losses: dict[int, float] = field(default_factory=dict)
 
     def add(self, elapsed_ns: int, reading: TenantReading) -> None:
         keep = 0.5 ** (elapsed_ns / self.half_life_ns)
@@ -37,25 +40,27 @@ class _Fading:
         self.late = self.late * keep + reading.late
         self.time_ns = self.time_ns * keep + elapsed_ns
         self.busy_ns = self.busy_ns * keep + reading.busy_ns
+        self.alone_ns = self.alone_ns * keep + (reading.burst_alone_ns or reading.busy_ns)
         if not reading.latencies and keep > 0.99:
             return
         _fade(self.buckets, keep, reading.latencies)
-        _fade(self.ages, keep, reading.ages)
+        _fade(self.losses, keep, reading.losses)
 
-    def upper_ns(self, share: float, *, reported: bool) -> float:
+    def upper_ns(self, share: float, gap_ns: float, *, reported: bool) -> float:
         """The latency a share of requests stays below, waiting in the tenant's own queue added.
 
-        A shim sees a request from its first launch on. What it waited before is estimated from
-        how busy the tenant is, as for random arrivals at one server; reports make that needless.
-        Where others run beside it for a while and then make room that says too much. But no
-        request is older than the work without a pause in which it was served.
+        A shim sees a request from its first launch on. What it waits before that alone is
+        estimated as for random arrivals at one server, `gap_ns` apart at the soonest. Company
+        makes no request later by more than what work without a pause lost by it so far.
+        Latency that is reported needs none of that.
         """
         burst = quantile_ns(self.buckets.items(), share)
         if reported or self.time_ns <= 0.0 or self.requests < 1.0:
             return burst
-        service = self.busy_ns / self.requests
-        upper = burst + waiting_ns(service, self.busy_ns / self.time_ns, share)
-        return min(upper, quantile_ns(self.ages.items(), share)) if self.ages else upper
+        alone = self.alone_ns / self.requests
+        service = alone + gap_ns
+        waiting = waiting_ns(service, service * self.requests / self.time_ns, share)
+        return max(burst, alone + waiting + quantile_ns(self.losses.items(), share))
 
 
 def _fade(counts: dict[int, float], keep: float, more: tuple[tuple[int, int], ...]) -> None:
@@ -73,6 +78,9 @@ class Attainment:
     """The state of one tenant's promises."""
 
     slo: Slo
+    gap_ns: float = 0.0
+    """Between the end of a burst and the start of one that waited for it; 0 while none was
+    seen."""
     _short: _Fading = field(default_factory=lambda: _Fading(_SHORT_NS))
     _long: _Fading = field(default_factory=lambda: _Fading(_LONG_NS))
     _reported: bool = False
@@ -90,6 +98,8 @@ class Attainment:
     def learn(self, now_ns: int, elapsed_ns: int, reading: TenantReading) -> None:
         """Take in one reading."""
         self._reported = reading.reported
+        if 0 < reading.gap_ns < PAUSE_NS:
+            self.gap_ns += (_GAP_STEP if self.gap_ns else 1.0) * (reading.gap_ns - self.gap_ns)
         if self.slo.latency is not None:
             self._short.add(elapsed_ns, reading)
             self._long.add(elapsed_ns, reading)
@@ -128,7 +138,7 @@ class Attainment:
         if self.slo.latency is None or self._long.requests < 1.0:
             return 0.0
         share = self.slo.latency.percentile / 100.0
-        return self._long.upper_ns(share, reported=self._reported)
+        return self._long.upper_ns(share, self.gap_ns, reported=self._reported)
 
     def on_time_share(self) -> float:
         """Share of requests within the latency target, long window; 1 if none were seen."""
@@ -155,7 +165,7 @@ class Attainment:
         if self.slo.latency is None or self._short.requests < _FEW_REQUESTS:
             return math.inf
         share = self.slo.latency.percentile / 100.0
-        upper = self._short.upper_ns(share, reported=self._reported)
+        upper = self._short.upper_ns(share, self.gap_ns, reported=self._reported)
         return self.slo.latency.target_ns / max(upper, 1.0)
 
     def throughput_share(self) -> float:

@@ -251,7 +251,7 @@ class _Draft:
         """Bridge the gap between back-to-back requests of a tenant others are held for."""
         if tenant not in self._appraisal.patience:
             return 0
-        gap = self._tracks[tenant].gap_ns * _LINGER_OF_GAP
+        gap = self._tracks[tenant].attainment.gap_ns * _LINGER_OF_GAP
         return round(min(gap, _MOST_LINGER_NS) / _ROUND_LINGER_NS) * _ROUND_LINGER_NS
 
 

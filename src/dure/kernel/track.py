@@ -6,7 +6,6 @@ from math import exp
 
 from dure.domain.accelerator import AcceleratorProfile
 from dure.domain.ids import TenantId
-from dure.domain.plan import PAUSE_NS
 from dure.domain.readings import TenantReading
 from dure.domain.tenant import Tenant, TenantClass
 from dure.domain.units import MIB, NS_PER_MS, NS_PER_S
@@ -81,8 +80,6 @@ class Track:
     _progress: tuple[float, float] | None = None
     _progress_base: tuple[float, float] = (0.0, 0.0)
     """Progress and device time when the present job was first heard of."""
-    gap_ns: float = 0.0
-    """Gap between back-to-back bursts, 0 while none was seen."""
     hungry_since_ns: int | None = None
     """Since when it has had work and received nothing."""
     memory_peak_bytes: int = 0
@@ -140,9 +137,6 @@ class Track:
             step = max(_STEP, 1.0 / (1 + self._bursts_seen))
             self.burst_ns += step * (mean - self.burst_ns)
             self._bursts_seen += reading.bursts
-        if 0 < reading.gap_ns < PAUSE_NS:
-            step = _STEP if self.gap_ns else 1.0
-            self.gap_ns += step * (reading.gap_ns - self.gap_ns)
         if reading.gpu_ns > 0 or not (reading.busy or reading.busy_ns):
             self.hungry_since_ns = None
         elif self.hungry_since_ns is None:

@@ -51,7 +51,7 @@ def test_a_size_the_kernel_cannot_do_is_refused(emulator: Emulator, size: int) -
     process = emulator.start_tenant("matmul", "--size", size)
     _, errors = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 2
-    assert "multiple of 4" in errors
+    assert "multiple of 8" in errors
 
 
 def test_members_start_when_they_are_released_and_in_each_round_anew(

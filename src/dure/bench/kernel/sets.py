@@ -73,6 +73,8 @@ def _splits(bed: Bed, agent: BenchAgent, settings: Settings, tell: Tell) -> dict
                     answers[name].per_s / rate for name, rate in zip(names, alone, strict=True)
                 ],
                 "sets": _sets_in_force(agent),
+                "moved": _moved(agent),
+                "said": {name: bed.workers.said_by_shim(name) for name in names},
             }
         )
         tell(f"{split}: {splits[-1]}")
@@ -90,6 +92,18 @@ def _sets_in_force(agent: BenchAgent) -> list[dict[str, int]]:
     if plan is None:
         return []
     return [{member.tenant: member.sm_count for member in squad.members} for squad in plan.squads]
+
+
+def _moved(agent: BenchAgent) -> dict[str, dict[str, Any]]:
+    """Of each tenant: the part of its launches that ran on a set, and what its clients tell."""
+    return {
+        tenant.name: {
+            "share": tenant.moved_share,
+            "fallbacks": tenant.fallbacks,
+            "flags": sorted({flag for client in tenant.clients for flag in client.flags}),
+        }
+        for tenant in agent.client.tenants()
+    }
 
 
 def _idle(bed: Bed, agent: BenchAgent, tell: Tell) -> dict[str, Any]:
@@ -151,12 +165,10 @@ def _graph(surroundings: Surroundings, settings: Settings) -> dict[str, Any]:
                 bed.workers.measure({worker_name(_ROW, tenant): order for tenant in tenants})
             except DureError as error:
                 return {**seen, "error": str(error)}
-            for tenant in agent.client.tenants():
-                if tenant.name == "graph":
-                    seen["moved_share"] = max(seen["moved_share"], tenant.moved_share)
-                    seen["flags"] = sorted(
-                        {flag for client in tenant.clients for flag in client.flags}
-                    )
+            moved = _moved(agent)["graph"]
+            seen["moved_share"] = max(seen["moved_share"], moved["share"])
+            seen["flags"] = moved["flags"]
+            seen["said"] = bed.workers.said_by_shim(worker_name(_ROW, tenants[0]))
             seen["sets"].append(_sets_in_force(agent))
     return seen
 

@@ -185,6 +185,11 @@ class Workers:
                 channel.name = hello["name"]
                 worker.channel, worker.hello = channel, hello
 
+    def said_by_shim(self, name: str) -> list[str]:
+        """What the shim logged in a worker so far."""
+        lines = self._workers[name].log.read_text(errors="replace").splitlines()
+        return [line for line in lines if line.startswith("dure")]
+
     def _advice(self, name: str) -> str:
         log = self._workers[name].log
         try:

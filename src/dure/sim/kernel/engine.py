@@ -34,6 +34,9 @@ from dure.sim.kernel.state import (
     State,
 )
 
+QUICKER_STEP = 8.0
+SLOWER_STEP = 256.0
+
 # Kinds of events.
 NOTHING = 0
 STREAM_EVENT = 1
@@ -107,6 +110,7 @@ def _want(state: State, index: int) -> None:
         device.recheck = 1
         if device.now - tenant.burst_ended > PAUSE_NS or tenant.burst_ended == 0:
             tenant.busy_since = device.now
+            tenant.lost_ns = 0.0
 
 
 @compiled
@@ -215,18 +219,36 @@ def _issue(state: State, index: int) -> None:
 
 
 @compiled
+def _alone_ns(state: State, index: int, took_ns: int) -> float:
+    """What a burst would have taken without company, as `alone_ns` of the data plane."""
+    tenant = state.tenants[index]
+    if tenant.burst_gpu_ns <= 0.0:
+        return float(took_ns)
+    seen = took_ns / tenant.burst_gpu_ns
+    known = tenant.alone_over_predicted
+    if known == 0.0:
+        known = seen
+    known += (seen - known) / (QUICKER_STEP if seen < known else SLOWER_STEP)
+    tenant.alone_over_predicted = known
+    return min(float(took_ns), tenant.burst_gpu_ns * known)
+
+
+@compiled
 def _end_burst(state: State, index: int) -> None:
     """The host saw its work complete: the tenant is idle unless it goes on at once."""
     device = state.device[0]
     tenant = state.tenants[index]
     tenant.r_bursts += 1
     tenant.r_burst_gpu_ns += tenant.burst_gpu_ns
+    latency = device.now - tenant.burst_since
+    alone = _alone_ns(state, index, latency)
+    tenant.r_burst_alone_ns += alone
+    tenant.lost_ns += latency - alone
+    state.losses[index, _bucket(int(tenant.lost_ns))] += 1
     if tenant.reports == 0:
-        latency = device.now - tenant.burst_since
         state.latencies[index, _bucket(latency)] += 1
         if 0 < tenant.target_ns < latency:
             tenant.r_late += 1
-    state.ages[index, _bucket(device.now - tenant.busy_since)] += 1
     tenant.burst_since = -1
     tenant.burst_ended = device.now
     linger = state.orders[device.squad, index].linger_ns if device.gated != 0 else 0

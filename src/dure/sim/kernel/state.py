@@ -134,6 +134,8 @@ TENANT = np.dtype(
         ("burst_since", "i8"),
         ("burst_gpu_ns", "f8"),
         ("burst_ended", "i8"),
+        ("lost_ns", "f8"),
+        ("alone_over_predicted", "f8"),
         ("held_since", "i8"),
         ("held_why", "i8"),
         ("wants", "i8"),
@@ -172,6 +174,7 @@ TENANT = np.dtype(
         ("r_bursts", "i8"),
         ("r_late", "i8"),
         ("r_burst_gpu_ns", "f8"),
+        ("r_burst_alone_ns", "f8"),
         ("r_gap_ns", "i8"),
         ("r_longest_kernel_ns", "i8"),
         ("r_samples", "i8"),
@@ -249,7 +252,7 @@ class State(NamedTuple):
     group_sms: NDArray[np.float64]
     held: NDArray[np.float64]  # tenant x group
     latencies: NDArray[np.int64]  # tenant x bucket, since the last tick
-    ages: NDArray[np.int64]  # the same, of work without a pause
+    losses: NDArray[np.int64]  # the same, of time lost by company in work without a pause
     done: NDArray[np.void]
     samples: NDArray[np.void]
     edges: NDArray[np.void]
@@ -278,7 +281,7 @@ def blank_state(
         group_sms=sms,
         held=np.zeros((tenants, groups), np.float64),
         latencies=np.zeros((tenants, BUCKET_COUNT), np.int64),
-        ages=np.zeros((tenants, BUCKET_COUNT), np.int64),
+        losses=np.zeros((tenants, BUCKET_COUNT), np.int64),
         done=np.zeros(DONE_ROOM, DONE),
         samples=np.zeros(SAMPLE_ROOM, SAMPLE),
         edges=np.zeros(EDGE_ROOM, EDGE),

@@ -80,7 +80,7 @@ class World:
             if name.startswith("r_"):
                 tenants[name] = 0
         self.state.latencies[:] = 0
-        self.state.ages[:] = 0
+        self.state.losses[:] = 0
         return readings, samples
 
     def publish(self, plan: Plan) -> None:
@@ -264,7 +264,8 @@ class World:
             memory_bytes=memory,
             memory_peak_bytes=memory,
             running=KernelClass(int(self.state.kernels[signature]["kernel_class"])),
-            ages=_filled(self.state.ages[index]),
+            burst_alone_ns=int(tenant["r_burst_alone_ns"]),
+            losses=_filled(self.state.losses[index]),
         )
 
     def _longest_hold(self, index: int) -> int:
