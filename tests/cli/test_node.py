@@ -171,7 +171,12 @@ def test_an_emergency_thaw_wants_to_be_asked_for_and_needs_no_agent(
 
 
 def test_options_about_containers_need_them_managed(dure: Dure) -> None:
-    for option in (("--dry-run",), ("--strategy", "paper"), ("--pause-with", "docker")):
+    for option in (
+        ("--dry-run",),
+        ("--strategy", "paper"),
+        ("--pause-with", "docker"),
+        ("--no-start-watchdog",),
+    ):
         code, _, err = dure("agent", *option)
         assert code == 2
         assert "add --manage-containers" in err

@@ -3,6 +3,7 @@
 import configparser
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,32 @@ def test_neither_unit_takes_the_other_along() -> None:
     assert unit("dure-agent")["Unit"]["Wants"] == "dure-watchdog.service"
 
 
+def test_where_the_watchdog_is_a_service_the_agent_starts_none() -> None:
+    started = unit("dure-agent")["Service"]["ExecStart"], services()["agent"]["command"]
+    assert all("--no-start-watchdog" in line.split() for line in started)
+    assert unit("dure-watchdog")["Service"]["ExecStart"].endswith("dure node watchdog")
+    assert services()["watchdog"]["command"] == "node watchdog"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def test_systemd_understands_every_line_of_the_units(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("dure")  # systemd looks whether there is one
+    assert program.exists()
+    for name in UNITS:
+        text = (DEPLOY / "systemd" / f"{name}.service").read_text(encoding="utf-8")
+        text = text.replace("/usr/local/bin/dure", str(program))
+        (tmp_path / f"{name}.service").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *tmp_path.glob("*.service")],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    ours = [line for line in done.stderr.splitlines() if "dure-" in line]
+    assert (done.returncode, ours) == (0, []), done.stderr
+
+
 @pytest.mark.parametrize("name", UNITS)
 def test_the_journal_outlives_both_units_which_come_back(name: str) -> None:
     service = unit(name)["Service"]
@@ -89,6 +116,30 @@ def test_its_containers_see_the_host_and_are_never_paused_themselves(name: str) 
     assert (service["pid"], service["cgroup"]) == ("host", "host")
     shown = [volume.split(":")[0] for volume in service["volumes"]]
     assert shown == ["/var/run/docker.sock", "/run/dure", "/sys/fs/cgroup"]
+
+
+def test_compose_understands_the_file() -> None:
+    command = ["docker", "compose"]
+    asked = [*command, "version"]
+    if shutil.which("docker") is None or subprocess.call(asked, stdout=subprocess.DEVNULL) != 0:
+        pytest.skip("there is no `docker compose`")
+    done = subprocess.run(
+        [*command, "-f", str(DEPLOY / "compose.yaml"), "--profile", "*", "config", "--services"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == set(services())
+
+
+def test_the_image_is_built_from_the_sources_alone() -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {".git", ".venv", "out", "src/dure/devices/lib"} <= set(ignored)
+    for needed in ("pyproject.toml", "setup.py", "constraints.txt", "native", "README.md", "src"):
+        assert (ROOT / needed).exists()
+        assert needed not in ignored
 
 
 @pytest.mark.parametrize("name", ["ensure_docker", "pack_docker"])

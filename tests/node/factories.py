@@ -47,6 +47,8 @@ class Task:
     memory_bytes: int = 0
     share: float = 0.0
     tenant: str | None = None
+    program: int = 0
+    """Counts the programs it has run one after another; each is a process of its own."""
 
 
 @dataclass
@@ -78,7 +80,7 @@ class Host:
     def __post_init__(self) -> None:
         self.machine = NodeMachine(self.settings)
         if self.guard:
-            self.send(GuardChanged(self.now_ns, present=True))
+            self.send(GuardChanged(self.now_ns, None))
 
     def send(self, event: NodeEvent) -> tuple[NodeInstruction, ...]:
         """Feed one event and do what is asked."""
@@ -139,7 +141,7 @@ class Host:
                     GpuTask(
                         gpu,
                         1000 + number,
-                        self.running[name].started_ns // (10 * MS),
+                        self.running[name].started_ns // (10 * MS) + task.program,
                         ContainerId(name),
                         task.memory_bytes,
                         task.share,

@@ -11,6 +11,7 @@ from dure.domain.node_events import (
     ContainerChanged,
     ContainerStopping,
     GuardChanged,
+    Missing,
     PausedByOthers,
     PauseEnded,
     PersonExempted,
@@ -113,14 +114,17 @@ def test_without_the_watchdog_nothing_is_paused(strategy: str) -> None:
     assert not host.story
 
 
+@pytest.mark.parametrize("missing", Missing)
 @pytest.mark.parametrize("strategy", PAUSING)
-def test_when_the_watchdog_goes_everybody_is_let_go_but_not_a_persons_pause(strategy: str) -> None:
+def test_without_watchdog_or_monitor_all_are_let_go_but_not_a_persons_pause(
+    strategy: str, missing: Missing
+) -> None:
     host = Host(NodeSettings(strategy=strategy))
     busy(host, "a", "b", "c")
     host.start("theirs")
     host.send(PersonPaused(host.now_ns, ContainerId("theirs")))
     assert {"b", "c", "theirs"} == set(host.paused)
-    host.send(GuardChanged(host.now_ns, present=False))
+    host.send(GuardChanged(host.now_ns, missing))
     assert set(host.paused) == {"theirs"}
     host.run(5 * NS_PER_S, every_ns=50 * MS)
     assert set(host.paused) == {"theirs"}

@@ -5,7 +5,7 @@ import pytest
 from dure.domain.containers import PauseWay, WorkState
 from dure.domain.errors import InputError
 from dure.domain.ids import ContainerId
-from dure.domain.node_events import GuardChanged, PersonPaused
+from dure.domain.node_events import GuardChanged, Missing, PersonPaused
 from dure.domain.units import GIB, NS_PER_S
 from dure.node.history import ImageRecord
 from dure.node.settings import NodeSettings
@@ -73,10 +73,21 @@ def test_why_tells_the_whole_story() -> None:
         assert part in told, told
 
 
-def test_why_names_a_missing_watchdog() -> None:
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        (Missing.WATCHDOG, "the watchdog is not there"),
+        (Missing.MONITOR, "the monitor does not look at the GPUs"),
+    ],
+)
+def test_what_is_missing_to_pause_anybody_is_named(missing: Missing, words: str) -> None:
     host = queue_of_three()
-    host.send(GuardChanged(host.now_ns, present=False))
-    assert "watchdog is not there" in " ".join(host.machine.why(ContainerId("b"), host.now_ns))
+    host.send(GuardChanged(host.now_ns, missing))
+    said = host.machine.why(ContainerId("b"), host.now_ns)
+    assert said[0] == f"'b' is running: {words}."
+    assert said[-1] == f"Nothing is paused, since {words}."
+    host.send(GuardChanged(host.now_ns, None))
+    assert words not in " ".join(host.machine.why(ContainerId("b"), host.now_ns))
 
 
 def test_why_of_nobody_is_refused() -> None:

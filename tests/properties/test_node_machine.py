@@ -12,6 +12,7 @@ from dure.domain.ids import ContainerId
 from dure.domain.node_events import (
     ContainerStopping,
     GuardChanged,
+    Missing,
     PausedByOthers,
     PauseEnded,
     PersonExempted,
@@ -144,7 +145,7 @@ actions = st.one_of(
         st.sampled_from(NAMES),
     ),
     st.tuples(st.just("exempt"), st.sampled_from(NAMES), st.booleans()),
-    st.tuples(st.just("guard"), st.booleans()),
+    st.tuples(st.just("guard"), st.sampled_from([None, *Missing])),
     st.tuples(st.just("answers"), st.sampled_from([None, "it failed"])),
 )
 
@@ -156,8 +157,8 @@ def act(host: Books, action: tuple[Any, ...]) -> None:
     if kind == "pass":
         host.pass_time(rest[0] * MS)
     elif kind == "guard":
-        host.guard = rest[0]
-        host.send(GuardChanged(now, present=rest[0]))
+        host.guard = rest[0] is None
+        host.send(GuardChanged(now, rest[0]))
     elif kind == "answers":
         for asked in (*host.due,):
             host.due.remove(asked)

@@ -94,6 +94,24 @@ def test_an_inspection_becomes_a_container_in_our_words() -> None:
     assert dict(container.labels)["dure.weight"] == "2"
 
 
+@pytest.mark.parametrize(
+    ("host", "publishes"),
+    [
+        ({}, False),
+        ({"PortBindings": None}, False),
+        ({"PortBindings": {"80/tcp": []}}, False),
+        ({"PortBindings": {"80/tcp": [{"HostIp": "", "HostPort": "8080"}]}}, True),
+        ({"PublishAllPorts": True}, True),
+    ],
+)
+def test_a_port_counts_where_it_is_published_not_where_an_image_exposes_it(
+    host: dict[str, Any], publishes: bool
+) -> None:
+    attributes = _attributes(host)
+    attributes["Config"]["ExposedPorts"] = {"80/tcp": {}}
+    assert container_from(attributes, NAMES).publishes is publishes
+
+
 def test_a_disabled_health_check_is_none() -> None:
     attributes = _attributes()
     attributes["Config"]["Healthcheck"] = {"Test": ["NONE"]}

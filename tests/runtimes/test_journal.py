@@ -1,6 +1,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,6 +166,39 @@ def test_a_follower_is_not_fooled_by_a_journal_that_was_replaced_twice(tmp_path:
             assert follower.owed() == read(journal.file)
             assert [each.container for each in follower.owed()] == [container.id]
     follower.close()
+
+
+def test_a_journal_that_was_removed_with_its_folder_is_made_anew_and_owes_the_same(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+    journal, follower = _open(folder), Follower(folder)
+    journal.intend(A, DOCKER, 5)
+    assert _ways(follower.owed()) == [("a", DOCKER, False)]
+    assert not follower.lost()
+    shutil.rmtree(folder)
+    assert follower.lost()
+    assert _ways(follower.owed()) == [("a", DOCKER, False)], "forgotten with the file"
+    journal.intend(B, LOCK, 6)
+    owed = [("a", DOCKER, False), ("b", LOCK, False)]
+    assert not follower.lost()
+    assert _ways(follower.owed()) == _ways(read(journal.file)) == owed
+    with pytest.raises(JournalBusyError):
+        _open(folder)
+    follower.close()
+    journal.close()
+
+
+def test_a_journal_that_was_removed_and_taken_by_another_writes_no_more(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    journal = _open(folder)
+    shutil.rmtree(folder)
+    other = _open(folder)
+    with pytest.raises(JournalBusyError):
+        journal.intend(A, DOCKER, 5)
+    assert read(other.file) == journal.owed() == ()
+    journal.close()
+    other.close()
 
 
 def test_two_processes_never_write_one_journal(tmp_path: Path) -> None:

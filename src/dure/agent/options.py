@@ -16,6 +16,8 @@ class ContainerOptions:
     pause_with: PauseWith = "auto"
     dry_run: bool = False
     """Only say what would be done."""
+    start_watchdog: bool = True
+    """Start a watchdog where none answers; else it has a unit of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,11 @@ class _Found:
     shares: dict[int, tuple[float, float]]
     """Of one core, and looks a second, by period."""
 
+    @property
+    def crowd(self) -> str:
+        """What was looked at, in words."""
+        return f"{self.processes} processes in {self.containers} containers"
+
 
 def _looks(pids: Sequence[int], looks: int) -> tuple[int, int, list[int], list[int]]:
     """Containers found, and how long the first look and each later one took: by the clock, and
@@ -262,65 +267,18 @@ def _gpu(ends: contextlib.ExitStack) -> tuple[dict[str, str], str]:
 
 
 def _report(found: _Found) -> BenchReport:
-    used_ms = np.array(found.cpu_ns) / NS_PER_MS
-    took_ms = np.array(found.took_ns) / NS_PER_MS
-    p99_ms = float(np.percentile(took_ms, 99))
-    looks = tuple(
-        (what, *(number(float(np.percentile(values, share)), 3) for share in (50, 99, 100)))
-        for what, values in (
-            ("of the processor", used_ms),
-            ("by the clock, with all that others here took", took_ms),
-        )
-    )
-    rows = tuple(
-        (f"{period_ns / NS_PER_MS:g} ms", number(looks_per_s, 1), f"{100 * share:.2f} %")
-        for period_ns, (share, looks_per_s) in found.shares.items()
-    )
-    idle, fast = found.shares[PERIODS_NS[0]][0], found.shares[PERIODS_NS[-1]][0]
-    grouped = f"{found.processes} processes in {found.containers} containers"
     return BenchReport(
         name="monitor",
         title="What it costs to watch containers",
         about=(
-            f"One look at {grouped}: the monitor's own work on real processes, with NVML's answers "
-            "from a stand-in (real ones come on top), at the rate of an agent that queues; in "
-            "every window of NVML all processes have a new sample, so that the table is written "
+            f"One look at {found.crowd}: the monitor's own work on real processes, with NVML's "
+            "answers from a stand-in (real ones come on top), at the rate of an agent that queues; "
+            "in every window of NVML all processes have a new sample, so that the table is written "
             "anew. Then the processor time of the monitor's process, as an agent runs it, on "
             f"{found.machine}."
         ),
-        grids=(
-            Grid(
-                f"One of {len(used_ms):,} looks, ms (the very first: "
-                f"{found.first_ns / NS_PER_MS:.0f} ms)",
-                ("time", "median", "p99", "longest"),
-                looks,
-            ),
-            Grid("Processor time of the monitor", ("a look every", "looks/s", "of one core"), rows),
-        ),
-        verdicts=(
-            Verdict(
-                f"a look at {grouped} takes at most 2 ms",
-                f"p99 {p99_ms:.2f} ms by the clock",
-                p99_ms * NS_PER_MS <= LIMIT_NS,
-            ),
-            Verdict(
-                "every container is found",
-                f"{found.containers} of {found.contained}"
-                if found.contained
-                else "this user may make no control groups, so there was none",
-                found.containers == found.contained if found.contained else None,
-            ),
-            Verdict(
-                "at the idle rate the monitor takes little of the 3 % of a core an agent may",
-                f"{idle:.2%}",
-                idle < IDLE_CORE_SHARE,
-            ),
-            Verdict(
-                "while somebody queues, little of the 10 %",
-                f"{fast:.2%}",
-                fast < FAST_CORE_SHARE,
-            ),
-        ),
+        grids=_grids(found),
+        verdicts=_verdicts(found),
         simulated=False,
         subject="NVML",
         figures={
@@ -334,3 +292,59 @@ def _report(found: _Found) -> BenchReport:
             },
         },
     )
+
+
+def _grids(found: _Found) -> tuple[Grid, ...]:
+    looks = tuple(
+        (what, *(number(_percentile_ms(took_ns, share), 3) for share in (50, 99, 100)))
+        for what, took_ns in (
+            ("of the processor", found.cpu_ns),
+            ("by the clock, with all that others here took", found.took_ns),
+        )
+    )
+    rows = tuple(
+        (f"{period_ns / NS_PER_MS:g} ms", number(looks_per_s, 1), f"{100 * share:.2f} %")
+        for period_ns, (share, looks_per_s) in found.shares.items()
+    )
+    return (
+        Grid(
+            f"One of {len(found.cpu_ns):,} looks, ms (the very first: "
+            f"{found.first_ns / NS_PER_MS:.0f} ms)",
+            ("time", "median", "p99", "longest"),
+            looks,
+        ),
+        Grid("Processor time of the monitor", ("a look every", "looks/s", "of one core"), rows),
+    )
+
+
+def _verdicts(found: _Found) -> tuple[Verdict, ...]:
+    p99_ms = _percentile_ms(found.took_ns, 99)
+    idle, fast = found.shares[PERIODS_NS[0]][0], found.shares[PERIODS_NS[-1]][0]
+    return (
+        Verdict(
+            f"a look at {found.crowd} takes at most 2 ms",
+            f"p99 {p99_ms:.2f} ms by the clock",
+            p99_ms * NS_PER_MS <= LIMIT_NS,
+        ),
+        Verdict(
+            "every container is found",
+            f"{found.containers} of {found.contained}"
+            if found.contained
+            else "this user may make no control groups, so there was none",
+            found.containers == found.contained if found.contained else None,
+        ),
+        Verdict(
+            "at the idle rate the monitor takes little of the 3 % of a core an agent may",
+            f"{idle:.2%}",
+            idle < IDLE_CORE_SHARE,
+        ),
+        Verdict(
+            "while somebody queues, little of the 10 %",
+            f"{fast:.2%}",
+            fast < FAST_CORE_SHARE,
+        ),
+    )
+
+
+def _percentile_ms(took_ns: Sequence[int], share: float) -> float:
+    return float(np.percentile(took_ns, share)) / NS_PER_MS

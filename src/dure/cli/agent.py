@@ -1,76 +1,95 @@
 """`dure agent`: the process that shares this host's GPUs between tenants."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dure.domain.errors import InputError
 
+if TYPE_CHECKING:
+    from dure.agent.options import ContainerOptions
+    from dure.client.containers import PauseWith
+
+_Sharing = Annotated[
+    Literal["isolated", "mps"],
+    typer.Option(
+        help="isolated: tenants take turns, each process by itself. "
+        "mps: their kernels overlap; for tenants that trust one another."
+    ),
+]
+_Policy = Annotated[str, typer.Option(help="The policy of GPUs for which none was set before.")]
+_Gpus = Annotated[
+    list[str] | None,
+    typer.Option(help="Index or UUID of a GPU to look after; all where none is named."),
+]
+_Http = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Also show status and take reports here. Nobody is asked who he is there.",
+    ),
+]
+_ManageContainers = Annotated[
+    bool,
+    typer.Option(
+        "--manage-containers",
+        help="Also queue the containers of this host that share a GPU, by pausing them.",
+    ),
+]
+_Strategy = Annotated[
+    str | None,
+    typer.Option(help="How containers are queued: dure, paper, paper-window or none."),
+]
+_PauseWith = Annotated[
+    Literal["docker", "cuda-lock", "auto"] | None,
+    typer.Option(
+        help="docker: freeze the whole container. cuda-lock: hold its CUDA calls alone. "
+        "auto: the lock where it works, else Docker."
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Pause no container, only say what would be done.")
+]
+_NoStartWatchdog = Annotated[
+    bool,
+    typer.Option(
+        "--no-start-watchdog",
+        help="Start no watchdog: it runs as a service of its own (`dure node watchdog`).",
+    ),
+]
+_RunDir = Annotated[
+    Path | None, typer.Option(help="Its folder of sockets and state; else DURE_RUN_DIR.")
+]
+_LogFile = Annotated[
+    Path | None, typer.Option(help="Where it logs; standard error where none is named.")
+]
+
 
 def agent(
-    sharing: Annotated[
-        Literal["isolated", "mps"],
-        typer.Option(
-            help="isolated: tenants take turns, each process by itself. "
-            "mps: their kernels overlap; for tenants that trust one another."
-        ),
-    ] = "isolated",
-    policy: Annotated[
-        str, typer.Option(help="The policy of GPUs for which none was set before.")
-    ] = "hybrid",
-    gpu: Annotated[
-        list[str] | None,
-        typer.Option(help="Index or UUID of a GPU to look after; all where none is named."),
-    ] = None,
-    http: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Also show status and take reports here. Nobody is asked who he is there.",
-        ),
-    ] = None,
-    manage_containers: Annotated[
-        bool,
-        typer.Option(
-            "--manage-containers",
-            help="Also queue the containers of this host that share a GPU, by pausing them.",
-        ),
-    ] = False,
-    strategy: Annotated[
-        str | None,
-        typer.Option(help="How containers are queued: dure, paper, paper-window or none."),
-    ] = None,
-    pause_with: Annotated[
-        Literal["docker", "cuda-lock", "auto"] | None,
-        typer.Option(
-            help="docker: freeze the whole container. cuda-lock: hold its CUDA calls alone. "
-            "auto: the lock where it works, else Docker."
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Pause no container, only say what would be done.")
-    ] = False,
-    run_dir: Annotated[
-        Path | None, typer.Option(help="Its folder of sockets and state; else DURE_RUN_DIR.")
-    ] = None,
-    log_file: Annotated[
-        Path | None, typer.Option(help="Where it logs; standard error where none is named.")
-    ] = None,
+    sharing: _Sharing = "isolated",
+    policy: _Policy = "hybrid",
+    gpu: _Gpus = None,
+    http: _Http = None,
+    manage_containers: _ManageContainers = False,
+    strategy: _Strategy = None,
+    pause_with: _PauseWith = None,
+    dry_run: _DryRun = False,
+    no_start_watchdog: _NoStartWatchdog = False,
+    run_dir: _RunDir = None,
+    log_file: _LogFile = None,
 ) -> None:
     """Share this host's GPUs between tenants, until it is told to end (SIGTERM or Ctrl-C)."""
     from dure.agent.main import run
-    from dure.agent.options import AgentOptions, ContainerOptions
+    from dure.agent.options import AgentOptions
     from dure.client.places import own_places
 
     containers = None
     if manage_containers:
-        containers = ContainerOptions(
-            strategy=strategy or "dure", pause_with=pause_with or "auto", dry_run=dry_run
-        )
-    elif strategy is not None or pause_with is not None or dry_run:
+        containers = _containers(strategy, pause_with, dry_run, no_start_watchdog)
+    elif strategy is not None or pause_with is not None or dry_run or no_start_watchdog:
         raise InputError(
-            "--strategy, --pause-with and --dry-run are about containers",
+            "--strategy, --pause-with, --dry-run and --no-start-watchdog are about containers",
             "add --manage-containers",
         )
     run(
@@ -83,6 +102,22 @@ def agent(
             log_file=log_file,
             containers=containers,
         )
+    )
+
+
+def _containers(
+    strategy: str | None,
+    pause_with: "PauseWith | None",
+    dry_run: bool,
+    no_start_watchdog: bool,
+) -> "ContainerOptions":
+    from dure.agent.options import ContainerOptions
+
+    return ContainerOptions(
+        strategy=strategy or "dure",
+        pause_with=pause_with or "auto",
+        dry_run=dry_run,
+        start_watchdog=not no_start_watchdog,
     )
 
 

@@ -1,20 +1,17 @@
 """`dure bench kernel`: tenants that share a real GPU, with Dure and without, shard by shard."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dure.cli.measuring import Json, tables
-from dure.cli.shards import listed, write_page
-from dure.cli.terminal import output_console
+from dure.cli.measuring import Json
+from dure.cli.shards import Emulated, Folder, Limit, Merge, Page, listed, progress, show, write_page
 
 if TYPE_CHECKING:
     from dure.sim.benches.report import BenchReport
 
 _WIDTH = 180
-_PAGE = Path("docs/results/kernel.md")
 
 
 def kernel(
@@ -25,10 +22,7 @@ def kernel(
     seconds: Annotated[float, typer.Option(help="Window of one measurement.", min=0.2)] = 12.0,
     repeats: Annotated[int, typer.Option(help="Measurements of each row.", min=1)] = 5,
     ramp: Annotated[float, typer.Option(help="Seconds of load before each window.", min=0.0)] = 1.0,
-    limit: Annotated[
-        float | None,
-        typer.Option(help="Begin nothing that would end after so many seconds; go on next time."),
-    ] = None,
+    limit: Limit = None,
     apart: Annotated[
         bool,
         typer.Option("--apart", help="Keep processes of one substrate at a time, not interleaved."),
@@ -37,16 +31,10 @@ def kernel(
         float,
         typer.Option(help="Part of the full size of jct, switch and kills.", min=0.01, max=1.0),
     ] = 1.0,
-    out: Annotated[Path, typer.Option(help="Folder where every measurement is kept.")] = Path(
-        "out/kernel"
-    ),
-    merge: Annotated[
-        bool, typer.Option("--merge", help="Run nothing; make page and plot of what was kept.")
-    ] = False,
-    page: Annotated[Path, typer.Option(help="The page that --merge writes.")] = _PAGE,
-    emulated: Annotated[
-        bool, typer.Option("--emulated", help="On the emulator: a test of the bench itself.")
-    ] = False,
+    out: Folder = Path("out/kernel"),
+    merge: Merge = False,
+    page: Page = Path("docs/results/kernel.md"),
+    emulated: Emulated = False,
     as_json: Json = False,
 ) -> None:
     """Tenants that share one GPU: latency, throughput and goodput under every way of sharing."""
@@ -66,18 +54,11 @@ def kernel(
             apart,
             scale,
         )
-        finished = run_shards(
-            names, settings, out, emulated=emulated, tell=lambda said: typer.echo(said, err=True)
-        )
+        finished = run_shards(names, settings, out, emulated=emulated, tell=progress)
     report = merged(out, () if merge and not pair else names)
     if merge:
         _write_page(report, out, page)
-    if as_json:
-        typer.echo(json.dumps(report.data(), indent=2, ensure_ascii=False, allow_nan=False))
-    else:
-        output_console(_WIDTH).print(tables(report))
-    if not finished:
-        typer.echo("Some cells are still missing: run the same command again.", err=True)
+    show(report, as_json=as_json, width=_WIDTH, finished=finished)
 
 
 def _rows(text: str) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ class Container:
     paused: bool = False
     """Frozen by the runtime right now, whoever asked for it."""
     health_checked: bool = False
+    publishes: bool = False
+    """It publishes ports: people run it to answer, until its use of the GPU says otherwise."""
     unmanaged: str | None = None
     """Why it cannot be managed whatever it does, such as a runtime that cannot pause."""
 

@@ -1,9 +1,17 @@
 """Events: everything a node machine ever learns, with the time it learned it."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from dure.domain.containers import Container, PauseWay, TaskTable
 from dure.domain.ids import ContainerId
+
+
+class Missing(Enum):
+    """Without one of these nothing is paused; each with the words for its absence."""
+
+    WATCHDOG = "the watchdog is not there"
+    MONITOR = "the monitor does not look at the GPUs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +120,11 @@ class PersonExempted:
 
 @dataclass(frozen=True, slots=True)
 class GuardChanged:
-    """Whether the watchdog is there: without it nothing is paused."""
+    """Whether everything is there that nothing is paused without."""
 
     now_ns: int
-    present: bool
+    missing: Missing | None
+    """What is not there; None: nothing is missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,12 @@ class Activity:
     @property
     def active(self) -> bool:
         """In a burst."""
-        return self.phase in (Phase.INPUT, Phase.COMPUTE)
+        return self.phase is Phase.COMPUTE or self.phase is Phase.INPUT
+
+    @property
+    def fair_share(self) -> float:
+        """Part of the GPU's time it can get beside those who compute there, too."""
+        return 1.0 / (1.0 + self._others)
 
     def let_go(self, now_ns: int, *, launch: bool) -> None:
         """It was held and may go on; `launch`: with its input copied, for its turn."""

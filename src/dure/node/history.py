@@ -11,6 +11,7 @@ STEPS_PER_DOUBLING = 2
 """Peaks that differ by less than about 40 % are one size of a task."""
 SIZES_PER_IMAGE = 16
 IMAGES = 256
+ANSWERS_KEPT = 1024
 LENGTHS_KEPT = 7
 """Lengths of bursts the median is taken of."""
 SAME_PEAK = 0.95
@@ -58,6 +59,8 @@ class History:
     """Records by image and size; the least recently used go first."""
 
     _records: dict[str, dict[int, ImageRecord]] = field(default_factory=dict)
+    _asked: dict[tuple[str, int], tuple[ImageRecord, ...]] = field(default_factory=dict)
+    """Answers of `candidates`, which is asked for every container at every look."""
 
     @classmethod
     def of(cls, records: Iterable[ImageRecord]) -> "History":
@@ -91,17 +94,21 @@ class History:
         )
 
     def candidates(self, image: str, memory_bytes: int) -> tuple[ImageRecord, ...]:
-        """Sizes a task of this image may have that uses so much memory by now."""
-        return tuple(
-            record
-            for record in self._records.get(image, {}).values()
-            if record.peak_bytes >= SAME_PEAK * memory_bytes
-        )
+        """Sizes a task of this image may have that uses so much memory by now, smallest first."""
+        found = self._asked.get((image, memory_bytes))
+        if found is None:
+            sizes = self._records.get(image, {}).values()
+            able = [size for size in sizes if size.peak_bytes >= SAME_PEAK * memory_bytes]
+            found = tuple(sorted(able, key=lambda record: record.peak_bytes))
+            if len(self._asked) >= ANSWERS_KEPT:
+                self._asked.clear()
+            self._asked[image, memory_bytes] = found
+        return found
 
     def find(self, image: str, memory_bytes: int) -> ImageRecord | None:
         """The smallest size that this task may have."""
         found = self.candidates(image, memory_bytes)
-        return min(found, key=lambda record: record.peak_bytes) if found else None
+        return found[0] if found else None
 
     def peak_bytes(self, image: str) -> int | None:
         """Most memory a task of this image took."""
@@ -109,6 +116,7 @@ class History:
         return max((record.peak_bytes for record in found), default=None)
 
     def _keep(self, record: ImageRecord) -> None:
+        self._asked.clear()
         sizes = self._records.pop(record.image, {})
         size = _size(record.peak_bytes)
         sizes.pop(size, None)

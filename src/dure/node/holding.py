@@ -35,7 +35,8 @@ def hold(
     resume_by = unit.wait_ns + unit.longest_wait_ns(way, settings)
     if resume_by - settings.release_margin_ns <= now:
         return let_time_run_out(state, unit)
-    unit.turn_ns, unit.primed = None, verdict.primed
+    unit.end_turn(now)
+    unit.primed = verdict.primed
     asked: list[NodeInstruction] = []
     for track in unit.tracks:
         track.grip, track.way, track.held_ns = Grip.TAKING, way, now

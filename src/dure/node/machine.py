@@ -200,7 +200,7 @@ class NodeMachine:
         return holding.resumed(self.state, track, event) if track is not None else []
 
     def _guard(self, event: GuardChanged) -> list[NodeInstruction]:
-        self.state.guard = event.present
+        self.state.missing = event.missing
         return []
 
     def _time(self, event: TimePassed) -> list[NodeInstruction]:
@@ -254,19 +254,21 @@ class NodeMachine:
         """Do with a unit what was decided."""
         now = self.state.now_ns
         if verdict is not None and verdict.say.holds:
-            if verdict.to_tail and unit.turn_ns is not None:
-                unit.arrived_ns = now
-            return holding.hold(self.state, unit, verdict, self.strategy.prefers)
+            anew = verdict.to_tail and unit.turn_ns is not None
+            asked = holding.hold(self.state, unit, verdict, self.strategy.prefers)
+            if anew:
+                unit.queue_up(now)
+            return asked
         reason = verdict.reason if verdict is not None else "it need not wait"
         launch = verdict is None or verdict.say is not Say.PRIME
-        asked: list[NodeInstruction] = []
+        asked = []
         if unit.gripped or unit.wait_ns is not None:
             asked = holding.let_go(self.state, unit, reason, launch=launch)
         if verdict is not None and verdict.say is Say.GO:
             if unit.turn_ns is None and unit.activity.active:
                 unit.turn_ns, unit.carried_ns = now, 0
         elif launch:
-            unit.turn_ns = None
+            unit.end_turn(now)
         return asked
 
     def _poll(self) -> list[NodeInstruction]:

@@ -46,8 +46,8 @@ class Company:
 
 def forbidden(state: NodeState, unit: Unit, say: Say, company: Company) -> str | None:
     """Why a unit may not be held now."""
-    if not state.guard:
-        return "the watchdog is not there"
+    if state.missing is not None:
+        return state.missing.value
     if not state.settings.ways:
         return "no way to pause works on this host"
     reason = unit.untouchable(state.now_ns)

@@ -94,7 +94,8 @@ class NodeSettings:
     while two share a GPU they lose 7 % of that time, an idle GPU loses all of it.
     """
     copy_bytes_per_s: float = 6e9
-    """Pace of an input copy from ordinary memory, measured on an H200."""
+    """Pace of an input copy from ordinary memory, measured on one host with an H200. On another it
+    was 3.5; in the simulation half of the pace costs less than a pace taken for half."""
     turn_ns: int = 10 * NS_PER_S
     """After this time a burst of unknown end makes room for who waits; a weight multiplies it."""
     ageing_ns: int = 30 * NS_PER_S

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from dure.domain.containers import Container, GpuLoad, GpuTask, TaskTable
 from dure.domain.ids import ContainerId, GpuUuid
+from dure.domain.node_events import Missing
 from dure.node.activity import RISE_BYTES, SATURATED, WORK_SHARE, Look
 from dure.node.history import Burst, History
 from dure.node.settings import NodeSettings
@@ -48,7 +49,8 @@ class NodeState:
     settings: NodeSettings
     history: History
     now_ns: int = 0
-    guard: bool = False
+    missing: Missing | None = Missing.WATCHDOG
+    """Why nothing may be paused at all; None: it may."""
     tracks: dict[ContainerId, Track] = field(default_factory=dict)
     units: dict[UnitKey, Unit] = field(default_factory=dict)
     gpus: dict[GpuUuid, Gpu] = field(default_factory=dict)
@@ -121,6 +123,7 @@ class NodeState:
         for track in self.tracks.values():
             track.memory_bytes.clear()
             track.share.clear()
+            track.oldest_ticks = 0
         moved = self._spread(table)
         for load in table.gpus:
             self._take_load(load, load.gpu in moved)
@@ -163,6 +166,8 @@ class NodeState:
             track.shimmed = track.shimmed or task.tenant is not None
             started = task.started_ticks
             track.started_ticks = min(track.started_ticks or started, started)
+            track.oldest_ticks = min(track.oldest_ticks or started, started)
+            track.newest_ticks = max(track.newest_ticks, started)
         for track in self.tracks.values():
             for gpu, size in track.memory_bytes.items():
                 most = before.get((gpu, track.id), 0)
@@ -219,6 +224,8 @@ class NodeState:
             ),
         )
         burst = activity.look(look, self.settings, kept=unit.kept)
+        if activity.share >= self.settings.light_share * activity.fair_share:
+            unit.worked = True
         self._followed(unit, burst, was_active=was_active)
 
     def _followed(self, unit: Unit, burst: Burst | None, *, was_active: bool) -> None:
@@ -226,12 +233,24 @@ class NodeState:
         if burst is not None:
             self.history.learn(unit.image, burst)
         if unit.activity.active and not was_active:
-            ended = unit.activity.ended_ns
-            if ended is None or self.now_ns - ended > self.settings.grace_ns:
-                unit.arrived_ns = self.now_ns
+            if not self._keeps_place(unit):
+                unit.queue_up(self.now_ns)
         elif was_active and not unit.activity.active:
-            unit.turn_ns, unit.primed, unit.must_go_until_ns = None, False, 0
+            unit.end_turn(self.now_ns)
+            unit.primed, unit.must_go_until_ns = False, 0
             unit.carried_ns = 0
+            unit.seen_ticks = max(track.newest_ticks for track in unit.tracks)
+
+    def _keeps_place(self, unit: Unit) -> bool:
+        """Whether a burst goes on where the last one ended: soon after it, by the same program, and
+        not for longer than one turn in all."""
+        ended, settings = unit.activity.ended_ns, self.settings
+        if ended is None or self.now_ns - ended > settings.grace_ns:
+            return False
+        if unit.used_ns >= settings.turn_ns * unit.weight:
+            return False
+        oldest = min((t.oldest_ticks for t in unit.tracks if t.oldest_ticks), default=0)
+        return oldest <= unit.seen_ticks
 
 
 def _only_waits(load: GpuLoad) -> bool:

@@ -64,6 +64,10 @@ class Track:
     share: dict[GpuUuid, float] = field(default_factory=dict)
     started_ticks: int = 0
     """Start of its first process on a GPU; 0: it has none."""
+    oldest_ticks: int = 0
+    """Start of the oldest process it has on a GPU now; 0: it has none now."""
+    newest_ticks: int = 0
+    """Start of the newest process it ever had on a GPU."""
     most_bytes: dict[GpuUuid, int] = field(default_factory=dict)
     """Largest memory seen on each GPU in this life."""
 
@@ -90,7 +94,7 @@ class Track:
     @property
     def gripped(self) -> bool:
         """Dure keeps it from the GPU, or is about to."""
-        return self.grip in (Grip.TAKING, Grip.HELD)
+        return self.grip is Grip.HELD or self.grip is Grip.TAKING
 
     @property
     def held_by_person(self) -> bool:
@@ -119,13 +123,12 @@ class Track:
         reason = self.unmanaged()
         if reason is not None:
             return reason
-        for holds, why in (
-            (self.exempt, "it is exempt"),
-            (self.held_by_person, "a person paused it"),
-            (self.stopping, "it is stopping"),
-            (now_ns < self.hands_off_until_ns, "a person let it go"),
-            (now_ns < self.unpausable_until_ns, self.unpausable),
-        ):
-            if holds:
-                return why
-        return None
+        if self.exempt:
+            return "it is exempt"
+        if self.held_by_person:
+            return "a person paused it"
+        if self.stopping:
+            return "it is stopping"
+        if now_ns < self.hands_off_until_ns:
+            return "a person let it go"
+        return self.unpausable if now_ns < self.unpausable_until_ns else None

@@ -41,7 +41,7 @@ def _container(
     now_ns: int,
 ) -> ContainerView:
     unit = state.unit_of(track)
-    what, reason = _state(unit, track, verdicts, now_ns)
+    what, reason = _state(state, track, verdicts, now_ns)
     # Who brings its input ahead of its turn runs, and still waits.
     waits = unit.key in queue and what not in (WorkState.HELD, WorkState.EXEMPT)
     waited_ns = now_ns - unit.wait_ns if waits and unit.wait_ns is not None else 0
@@ -66,9 +66,10 @@ def _container(
 
 
 def _state(
-    unit: Unit, track: Track, verdicts: Mapping[UnitKey, Verdict], now_ns: int
+    state: NodeState, track: Track, verdicts: Mapping[UnitKey, Verdict], now_ns: int
 ) -> tuple[WorkState, str]:
     """In one word and one sentence."""
+    unit = state.unit_of(track)
     unmanaged = track.unmanaged()
     if track.held_by_person:
         who = "`dure node pause`" if track.person_paused else "somebody's own pause"
@@ -87,6 +88,8 @@ def _state(
     verdict = verdicts.get(unit.key)
     if untouchable is not None:
         reason = f"left alone: {untouchable}"
+    elif state.missing is not None and unit.activity.active:
+        reason = state.missing.value
     else:
         reason = verdict.reason if verdict is not None else unit.activity.phase.value
     return what, reason
@@ -120,8 +123,8 @@ def why(
         left = format_duration(max(0, shown.resume_by_ns - now_ns))
         said.append(f"It is let go in {left} at the latest, whatever happens.")
     said += _knowledge(unit, shown, now_ns)
-    if not state.guard and shown.gpus:
-        said.append("The watchdog is not there, so nothing is paused.")
+    if state.missing is not None and shown.gpus:
+        said.append(f"Nothing is paused, since {state.missing.value}.")
     return tuple(said)
 
 

@@ -7,7 +7,6 @@ only in an emergency and to bring a runtime's own flag in line: it goes behind t
 
 import os
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -19,6 +18,8 @@ from dure.domain.ids import ContainerId
 PROC = Path("/proc")
 _NO_GROUPS_UNDER = 2
 """Links of a folder without folders in it, on cgroup file systems as elsewhere."""
+_LISTING_BYTES = 65_536
+"""Read at once; more pids than that come in further parts."""
 
 _LINES_FIRST = ("freezer", "pids", "devices", "name=systemd", "")
 """Which hierarchies to ask first; the rest follows. A program may be moved in one of them alone,
@@ -137,14 +138,16 @@ class Freezer:
         """Stop everything in the group."""
         self._write("FROZEN" if self.version == 1 else "1")
 
-    def pids(self) -> Iterator[int]:
+    def pids(self) -> tuple[int, ...]:
         """Processes in the group and in the groups under it."""
+        return tuple(map(int, self.listing().split()))
+
+    def listing(self) -> bytes:
+        """The same as the kernel writes it: cheap to read, and to compare with an earlier one."""
         with suppress(OSError):
-            if self.folder.stat().st_nlink == _NO_GROUPS_UNDER:  # most, and asked often
-                yield from _pids_in(self.folder)
-                return
-        for folder, _, _ in os.walk(self.folder):
-            yield from _pids_in(Path(folder))
+            if os.stat(self.folder).st_nlink == _NO_GROUPS_UNDER:  # noqa: PTH116, asked often
+                return _listed_in(str(self.folder))
+        return b"".join(_listed_in(folder) for folder, _, _ in os.walk(self.folder))
 
     def _write(self, word: str) -> None:
         try:
@@ -160,11 +163,21 @@ class Freezer:
             ) from error
 
 
-def _pids_in(folder: Path) -> list[int]:
+def _listed_in(folder: str) -> bytes:
     try:
-        return [int(word) for word in (folder / "cgroup.procs").read_bytes().split()]
+        # Opened anew each time: the kernel may repeat an old list to who keeps it open.
+        handle = os.open(f"{folder}/cgroup.procs", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return []
+        return b""
+    try:
+        listed = b""
+        while part := os.read(handle, _LISTING_BYTES):
+            listed += part
+        return listed
+    except OSError:
+        return b""
+    finally:
+        os.close(handle)
 
 
 def freezer_of(pid: int, container: ContainerId, proc: Path = PROC) -> Freezer | None:

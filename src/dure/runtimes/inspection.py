@@ -100,6 +100,7 @@ def container_from(
         project=labels.get(PROJECT_LABEL) or None,
         paused=bool(state.get("Paused")),
         health_checked=_health_checked(config, state),
+        publishes=_publishes(attributes.get("HostConfig") or {}),
         unmanaged=unmanaged if gpus else None,
     )
 
@@ -158,6 +159,11 @@ def _health_checked(config: Mapping[str, Any], state: Mapping[str, Any]) -> bool
     if test:
         return list(test) != ["NONE"]
     return (state.get("Health") or {}).get("Status") not in (None, "none")
+
+
+def _publishes(host: Mapping[str, Any]) -> bool:
+    """Whether a port of the host leads to it. That an image exposes some says nothing: many do."""
+    return bool(host.get("PublishAllPorts")) or any((host.get("PortBindings") or {}).values())
 
 
 def unix_ns(text: str) -> int:

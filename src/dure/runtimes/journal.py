@@ -9,6 +9,7 @@ One line of JSON for each record, each on disk when its call returns:
 What is owed is every `intend` without its `forget`. Records of another boot owe nothing, since a
 kernel that starts anew remembers no freeze. One process writes at a time, whoever holds the lock
 beside the file; readers need none, and a last line that was torn by a kill counts as not written.
+A journal that somebody removes is made anew with the next record.
 """
 
 import fcntl
@@ -215,17 +216,32 @@ class Journal:
 
     def _append(self, record: dict[str, Any]) -> None:
         data = _line(record)
-        size = os.fstat(self._handle).st_size
+        size: int | None = None
         try:
+            if os.fstat(self._handle).st_nlink == 0:
+                self._make_anew()
+            size = os.fstat(self._handle).st_size
             while data:
                 data = data[os.write(self._handle, data) :]
             os.fdatasync(self._handle)
         except OSError as error:
-            with suppress(OSError):  # half a line would spoil the next one
-                os.ftruncate(self._handle, size)
+            if size is not None:
+                with suppress(OSError):  # half a line would spoil the next one
+                    os.ftruncate(self._handle, size)
             raise DureError(
                 f"{self.file} cannot be written ({error.strerror})", "make room there"
             ) from error
+
+    def _make_anew(self) -> None:
+        """Somebody removed the journal, maybe with its folder: a watchdog must find it again."""
+        _log.warning("%s was removed; it is made anew", self.file)
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock.release()
+        if not self._lock.take():
+            raise JournalBusyError(
+                f"another process manages the containers of {self.file.parent}", "end it first"
+            )
+        self._compact()
 
     def _compact(self) -> None:
         """Replace the file by what is owed; readers see the old one or the new one."""
@@ -272,22 +288,34 @@ class Follower:
         """Addresses of all runtimes whose containers were ever paused."""
 
     def owed(self) -> tuple[Owed, ...]:
-        """What is owed now."""
-        try:
-            there = self._file.stat()
-        except FileNotFoundError:
-            self.close()
+        """What is owed now; of a file that was removed, what it owed then."""
+        there = self._there()
+        if there is None and self._stream is None:
             return ()
-        if self._stream is None or not os.path.samestat(os.fstat(self._stream.fileno()), there):
+        if there is not None and not self._reads(there):
             self.close()
             try:
                 self._stream = self._file.open("rb", buffering=0)
             except FileNotFoundError:
                 return ()
+        assert self._stream is not None
         if os.fstat(self._stream.fileno()).st_size > self._offset:
             self._stream.seek(self._offset)
             self._take(self._stream.read())
         return tuple(self._owed.values())
+
+    def lost(self) -> bool:
+        """Whether the file that was followed has been removed, and no other is in its place."""
+        return self._stream is not None and self._there() is None
+
+    def _there(self) -> os.stat_result | None:
+        try:
+            return self._file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _reads(self, there: os.stat_result) -> bool:
+        return self._stream is not None and os.path.samestat(os.fstat(self._stream.fileno()), there)
 
     def close(self) -> None:
         """Begin anew at the next look."""

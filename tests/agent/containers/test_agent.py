@@ -133,3 +133,19 @@ def test_a_watchdog_that_is_killed_is_started_again(host: Host) -> None:
     wait_for("the trouble", lambda: any("watchdog" in t for t in host.troubles() or ()))
     wait_for("another one", lambda: host.watchdog() not in (None, first))
     wait_for("no trouble with it", lambda: not any("watchdog" in t for t in host.troubles() or ()))
+
+
+def test_an_agent_told_to_start_no_watchdog_waits_for_the_one_of_a_service(host: Host) -> None:
+    host.agent("--manage-containers", "--no-start-watchdog")
+    missing = ("there is no Docker", "watchdog is not there")
+    wait_for(
+        "all else", lambda: _all_in(missing, host.troubles()) and len(host.troubles() or ()) == 2
+    )
+    assert host.watchdog() is None
+    assert not (host.places.containers_dir / "watchdog.log").exists(), "one was started"
+    host.emulator.start([*DURE, "node", "watchdog"], DURE_RUN_DIR=str(host.places.run_dir))
+    wait_for("no trouble with it", lambda: len(host.troubles() or "  ") == 1)
+
+
+def _all_in(words: tuple[str, ...], said: tuple[str, ...] | None) -> bool:
+    return all(any(word in each for each in said or ()) for word in words)

@@ -99,8 +99,14 @@ def test_a_history_that_makes_no_sense_is_left_out(tmp_path: Path, text: str) ->
     assert Memory(file).load() == ()
 
 
-def test_a_history_that_cannot_be_written_is_no_harm(tmp_path: Path) -> None:
+def test_a_history_that_cannot_be_written_is_no_harm(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").touch()
-    memory = Memory(tmp_path / "file" / "history.json", lambda: (ImageRecord("job:1", 5),))
+    file = tmp_path / "file" / "history.json"
+    memory = Memory(file, lambda: (ImageRecord("job:1", 5),))
     memory.start()
     memory.stop()
+    assert not file.exists()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert str(file) in caplog.text

@@ -1,6 +1,7 @@
 """Agent and watchdog, connected: who notices what, and how soon."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -158,6 +159,30 @@ def test_a_watchdog_told_to_end_ends_and_leaves_no_socket(folder: Folder) -> Non
     watchdog.terminate()
     assert watchdog.wait(LIMIT_S) == 0
     assert not (folder.place / "watchdog.sock").exists()
+
+
+@pytest.mark.parametrize("leave", [(), ("--leave",)])
+def test_a_watchdog_whose_folder_is_removed_ends_with_one_clear_line(
+    folder: Folder, leave: tuple[str, ...]
+) -> None:
+    place = folder.place / "run"
+    place.mkdir()
+    folder.start("-m", "dure.agent.containers.watchdog", str(place), *leave)
+    note = place / "watchdog.pid"
+    _until("it watches", lambda: "watching over" in folder.said())
+    pid = int(note.read_text())
+    shutil.rmtree(place)
+    _until("it ends", lambda: _ended(pid))
+    said = [line for line in folder.said().splitlines() if "watching over" not in line]
+    assert len(said) == 1, said
+    assert f"{place} or its journal was removed" in said[0]
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return " Z " in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def test_an_agent_may_start_its_own_watchdog_which_outlives_a_kill(folder: Folder) -> None:

@@ -69,8 +69,13 @@ def test_nothing_is_paused_while_watchdog_or_monitor_is_away(make: MakeStand) ->
         assert stand.manager.troubles
 
 
-@pytest.mark.parametrize("lost", ["watchdog", "monitor"])
-def test_losing_watchdog_or_monitor_lets_everybody_go(make: MakeStand, lost: str) -> None:
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [("watchdog", "the watchdog is not there"), ("monitor", "the monitor does not look")],
+)
+def test_losing_watchdog_or_monitor_lets_everybody_go_and_is_told_as_what_it_is(
+    make: MakeStand, lost: str, words: str
+) -> None:
     stand = make()
     stand.guard()
     stand.begin(A, B, C)
@@ -78,6 +83,7 @@ def test_losing_watchdog_or_monitor_lets_everybody_go(make: MakeStand, lost: str
     stand.guard(**{lost: False})
     wait_for("all run", lambda: all(stand.runtime.runs(each.id) for each in (A, B, C)))
     wait_for("nothing owed", lambda: stand.owed() == ())
+    assert f"Nothing is paused, since {words}" in stand.manager.why(B.id)[-1]
 
 
 def test_a_container_that_ends_while_paused_leaves_nothing_behind(make: MakeStand) -> None:

@@ -1,6 +1,7 @@
 """What is let go, and what is not, told apart without a daemon: by cgroup and by process."""
 
 import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -256,3 +257,27 @@ def test_a_journal_that_cannot_be_written_is_no_reason_to_stay_frozen(
     assert thawed.how == "cgroup"
     assert group.freezer.frozen() is False
     watchdog.close()
+
+
+def test_a_watchdog_whose_folder_is_removed_lets_go_what_it_knows_of_and_ends(
+    tmp_path: Path, group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "run"
+    journal = Journal(folder, group.place)
+    journal.intend(A, PauseWay.DOCKER, FAR_NS)
+    group.freezer.freeze()
+    journal.done(A.id, PauseWay.DOCKER)
+    watchdog = Watchdog(folder)
+    watchdog.look(time.monotonic_ns())  # the agent has the journal, so it may go on
+    assert group.freezer.frozen() is True
+    shutil.rmtree(folder)
+    watchdog.run()
+    assert group.freezer.frozen() is False
+    folder.mkdir()
+    (folder / "watchdog.sock").touch()  # of the next one
+    watchdog.close()
+    assert (folder / "watchdog.sock").exists()
+    journal.close()
+    removed = [each for each in caplog.messages if "was removed" in each]
+    assert len(removed) == 1
+    assert "Traceback" not in caplog.text

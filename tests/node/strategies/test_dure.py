@@ -66,6 +66,44 @@ def test_who_uses_part_of_the_gpu_runs_beside_a_long_burst() -> None:
     assert "20%" in shown.reason
 
 
+def test_an_unknown_container_that_publishes_ports_and_uses_little_is_a_service_at_once() -> None:
+    host = host_with(known("job", 3.0), ways=LOCK)
+    compute(host, "trainer")
+    compute(host, "second")
+    host.start(replace(container("web"), publishes=True))
+    host.work("web", share=0.0)
+    host.run(300 * MS)
+    host.work("web", share=0.15)
+    host.run(2 * NS_PER_S)
+    assert ("pause", "web") not in {(what, name) for _, what, name in host.story}
+    assert "second" in host.paused
+    (shown,) = [c for c in host.machine.view(host.now_ns).containers if c.name == "web"]
+    assert "publishes ports" in shown.reason
+
+
+def test_one_that_publishes_ports_and_computes_all_the_time_queues_and_is_held_once() -> None:
+    host = host_with(known("job", 30.0), ways=LOCK)
+    compute(host, "trainer")
+    host.start(replace(container("notebook"), publishes=True))
+    host.work("notebook", share=0.0)
+    host.run(300 * MS)
+    assert not host.paused, "it may be a service"
+    host.work("notebook", share=0.5)
+    host.run(100 * MS)
+    host.work("notebook", share=0.0)  # nothing runs while it is held
+    host.run(3 * NS_PER_S)
+    assert [(what, name) for _, what, name in host.story] == [("pause", "notebook")]
+
+
+def test_a_label_counts_more_than_published_ports() -> None:
+    host = host_with(known("job", 3.0), ways=LOCK)
+    compute(host, "trainer")
+    host.start(replace(container("batch", expect="5s"), publishes=True))
+    host.work("batch", share=0.0)
+    host.run(700 * MS)
+    assert set(host.paused) == {"batch"}
+
+
 def test_a_service_learned_on_the_spot_is_no_longer_held() -> None:
     host = host_with()
     host.start("server")
@@ -248,6 +286,51 @@ def test_a_place_in_the_queue_is_kept_through_a_short_gap() -> None:
     places = {c.name: c.queue_place for c in host.machine.view(host.now_ns).containers}
     assert places["loop"] == 1
     assert places["c"] == 2
+
+
+def bursts(host: Host, burst_ns: int, time_ns: int, *, programs: bool) -> list[str]:
+    """Four that compute whenever they may, free their memory after each burst and come back 0.1 s
+    later (`programs`: as a new process); whose bursts ended, in order."""
+    names, step_ns = ("a", "b", "c", "d"), 20 * MS
+    for name in names:
+        compute(host, name)
+    left_ns, ended = dict.fromkeys(names, float(burst_ns)), list[str]()
+    for _ in range(time_ns // step_ns):
+        going = [name for name in names if name in host.free and host.tasks[name].memory_bytes]
+        for name in names:
+            left_ns[name] -= step_ns / len(going) if name in going else 0
+            if name in going:
+                host.work(name, share=1 / len(going))
+            elif host.tasks[name].memory_bytes:
+                host.work(name, share=0.0)
+            else:
+                left_ns[name] -= step_ns
+                if left_ns[name] <= burst_ns:
+                    host.tasks[name].program += programs
+                    host.work(name)
+            if left_ns[name] <= 0:
+                ended.append(name)
+                host.work(name, 0.0)
+                left_ns[name] = burst_ns + 100 * MS
+        host.run(step_ns, every_ns=step_ns)
+    return ended
+
+
+def test_programs_that_are_started_anew_queue_up_anew() -> None:
+    host = host_with(known("job", 0.8), ways=LOCK)
+    ended = bursts(host, 800 * MS, 14 * NS_PER_S, programs=True)
+    counts = [ended.count(name) for name in "abcd"]
+    assert sum(counts) >= 14
+    assert max(counts) - min(counts) <= 1, ended
+
+
+def test_one_program_keeps_its_place_for_one_turn_in_all() -> None:
+    settings = NodeSettings(ways=LOCK, history=(known("job", 0.8),), turn_ns=3 * NS_PER_S)
+    ended = bursts(Host(settings), 800 * MS, 24 * NS_PER_S, programs=False)
+    assert set(ended[:4]) == {"a", "b"}, "who comes back at once keeps its place"
+    assert min(ended.index(name) for name in "cd") <= 10, "two of them kept the others waiting"
+    counts = [ended.count(name) for name in "abcd"]
+    assert min(counts) >= 4, ended
 
 
 def test_two_may_share_where_the_host_says_so() -> None:

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dure.agent.containers.answers import ContainerDesk
 from dure.agent.containers.guard import Guard
@@ -119,16 +120,20 @@ def make_care(options: AgentOptions, wanted: ContainerOptions, host: Host) -> Ca
         _manager=manager,
         _monitor=monitor,
         _watcher=_watcher(runtime, manager),
-        _guard=Guard(
-            folder,
-            lambda: manager.last_round_ns,
-            lambda there: manager.take_trouble(
-                "watchdog", None if there else "the watchdog does not answer"
-            ),
-            start_one=True,
-        ),
+        _guard=_guard(folder, manager, start_one=wanted.start_watchdog),
         _memory=memory,
         _ends=[stop.set, lock.close, thawer.close, journal.close],
+    )
+
+
+def _guard(folder: Path, manager: Manager, *, start_one: bool) -> Guard:
+    return Guard(
+        folder,
+        lambda: manager.last_round_ns,
+        lambda there: manager.take_trouble(
+            "watchdog", None if there else "the watchdog does not answer"
+        ),
+        start_one=start_one,
     )
 
 

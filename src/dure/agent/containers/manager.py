@@ -29,6 +29,7 @@ from dure.domain.node_events import (
     ContainerStarted,
     ContainerStopping,
     GuardChanged,
+    Missing,
     NodeEvent,
     PausedByOthers,
     PersonResumed,
@@ -59,6 +60,8 @@ _END_S = 8.0
 """How long the orderly end waits for the last container to be let go."""
 _FAILURES_TO_GIVE_UP = 5
 _FAILURES_FORGOTTEN_NS = 60 * NS_PER_S
+_MISSING = {"watchdog": Missing.WATCHDOG, "monitor": Missing.MONITOR}
+"""Those of whose troubles the machine knows, the worse one first."""
 
 
 @dataclass(slots=True)
@@ -81,7 +84,7 @@ class Manager:
     _hands: Hands = field(init=False)
     _table: TaskTable | None = None
     _wake_ns: int | None = None
-    _guarded: bool = False
+    _missing: Missing | None = Missing.WATCHDOG
     _given_up: bool = False
     _over: bool = False
     _failed_ns: list[int] = field(default_factory=list)
@@ -258,7 +261,7 @@ class Manager:
         self.events.add("container", f"deciding failed ({error}); all go on, it starts anew")
         self._machine = self.make_machine()
         self._wake_ns = None
-        self._decide(GuardChanged(now_ns, self._guarded))
+        self._decide(GuardChanged(now_ns, self._missing))
         for container in list(self.containers.values()):
             self._decide(ContainerStarted(now_ns, container, found=True))
 
@@ -348,7 +351,7 @@ class Manager:
         self._decide(TableTaken(self.clock(), self._table))
 
     def _troubled(self, who: str, what: str | None) -> None:
-        """Without watchdog or monitor nothing is paused: the machine knows both as its guard."""
+        """Without watchdog or monitor nothing is paused, which is the machine's to say."""
         before = self.troubles.get(who)
         if what is None:
             self.troubles.pop(who, None)
@@ -358,10 +361,10 @@ class Manager:
             self.events.add(
                 "container", f"{what}; nothing is paused" if what else f"{who} is there"
             )
-        guarded = not {"watchdog", "monitor"} & set(self.troubles)
-        if guarded != self._guarded:
-            self._guarded = guarded
-            self._decide(GuardChanged(self.clock(), guarded))
+        missing = next((each for key, each in _MISSING.items() if key in self.troubles), None)
+        if missing != self._missing:
+            self._missing = missing
+            self._decide(GuardChanged(self.clock(), missing))
 
 
 def with_tenants(table: TaskTable, tenants: Mapping[int, str]) -> TaskTable:

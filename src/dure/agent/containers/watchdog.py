@@ -4,7 +4,8 @@ It follows the journal and keeps a connection to the agent. It lets go
   everything, at once, when the agent dies: the connection ends with it;
   everything, when the agent hangs: its beats stop, though the connection lasts;
   one container, when its pause is past its deadline and the agent did not keep to it.
-It never pauses. Without a connection to it the agent pauses nothing either.
+It never pauses. Without a connection to it the agent pauses nothing either. When its folder is
+removed nobody can find it any more: it lets go what it knows of, and ends.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dure.agent.containers.thawing import Thawed, Thawer, settle
+from dure.agent.containers.thawing import SETTLE_S, Thawed, Thawer, settle
 from dure.agent.lock import AlreadyRunningError
 from dure.domain.containers import PauseWay
 from dure.domain.errors import DureError, InputError
@@ -86,8 +87,11 @@ class Watchdog:
     _mend_at_ns: int = 0
     _warm: bool = False
     _over: bool = False
+    _home: os.stat_result = field(init=False)
+    """The folder as it was at the start: one of the same name made since is another's."""
 
     def __post_init__(self) -> None:
+        self._home = self.folder.stat()
         self._follower = Follower(self.folder)
         self._alone_since_ns = time.monotonic_ns()
         where = self.folder / SOCKET_NAME
@@ -106,14 +110,18 @@ class Watchdog:
     def run(self) -> None:
         """Watch until told to end; then let go what nobody else looks after."""
         while not self._over:
+            if not self._at_home():
+                self._lose_home()
+                return
             try:
                 self._listen(self._tick_s())
                 self.look(time.monotonic_ns())
                 if self._may_leave():
                     break
             except Exception:  # noqa: BLE001, logged with its trace
-                _log.exception("the watchdog met something unexpected and goes on")
-                time.sleep(_TICK_S)
+                if self._at_home():
+                    _log.exception("the watchdog met something unexpected and goes on")
+                    time.sleep(_TICK_S)
         for peer in list(self._peers.values()):
             self._drop(peer)
         if self._follower.owed() and JournalLock(self.folder).free():
@@ -124,8 +132,31 @@ class Watchdog:
         self._selector.close()
         self._listener.close()
         self._follower.close()
-        (self.folder / SOCKET_NAME).unlink(missing_ok=True)
+        if self._at_home():
+            (self.folder / SOCKET_NAME).unlink(missing_ok=True)
         self.thawer.close()
+
+    # Its folder
+
+    def _at_home(self) -> bool:
+        """Whether its folder is still there, and the journal where there was one."""
+        try:
+            same = os.path.samestat(self.folder.stat(), self._home)
+        except OSError:
+            return False
+        return same and not self._follower.lost()
+
+    def _lose_home(self) -> None:
+        """Let go what was owed when the folder went; nobody could ask for it later."""
+        _log.error("%s or its journal was removed: all is let go, the watchdog ends", self.folder)
+        for peer in list(self._peers.values()):
+            self._drop(peer)  # so that the agent pauses nothing more
+        until = time.monotonic() + 2 * SETTLE_S
+        owed = self._follower.owed()
+        while owed and time.monotonic() < until:
+            settled = {thawed.owed for thawed in self._thaw(owed) if thawed.settled}
+            owed = tuple(each for each in owed if each not in settled)
+            time.sleep(_ALERT_TICK_S)
 
     # The agent
 
@@ -196,11 +227,13 @@ class Watchdog:
         elif now_ns - self._alone_since_ns > ADOPT_S * 1e9:
             self._thaw(owed)
 
-    def _thaw(self, owed: Iterable[Owed]) -> None:
+    def _thaw(self, owed: Iterable[Owed]) -> tuple[Thawed, ...]:
         """Let go beside a process that has the journal: nothing is written down."""
-        for thawed in self.thawer.thaw(each for each in owed if self.thawer.due(each)):
+        results = self.thawer.thaw(each for each in owed if self.thawer.due(each))
+        for thawed in results:
             if thawed.how or thawed.error:
                 _log.warning("container %s: %s", thawed.owed.name, _words(thawed))
+        return results
 
     def _thaw_for_good(self) -> None:
         """Let go as the one that has the journal: what is settled is written down."""

@@ -53,6 +53,8 @@ class Forecast:
         burst_ns = self.burst_ns(unit)
         if burst_ns is not None and not self.pays(burst_ns, PauseWay.CUDA_LOCK):
             return f"its bursts of {format_duration(burst_ns)} are shorter than a wait"
+        if share is None and unit.expect_ns is None and unit.publishes and not unit.worked:
+            return "it publishes ports and has used little of the GPU so far"
         return None
 
     def left_ns(self, unit: Unit) -> int | None:
@@ -110,7 +112,7 @@ class Forecast:
         if activity.phase is Phase.COMPUTE:
             return True
         known = self.scene.history.candidates(unit.image, activity.memory_bytes)
-        if known and activity.memory_bytes >= SAME_PEAK * max(r.peak_bytes for r in known):
+        if known and activity.memory_bytes >= SAME_PEAK * known[-1].peak_bytes:
             return True
         # Where more is to come, or may, it gets some time to take it.
         early = bool(known) or activity.memory_bytes < settings.context_bytes

@@ -230,7 +230,7 @@ def _alone_ns(state: State, index: int, took_ns: int) -> float:
         known = seen
     known += (seen - known) / (QUICKER_STEP if seen < known else SLOWER_STEP)
     tenant.alone_over_predicted = known
-    return min(float(took_ns), tenant.burst_gpu_ns * known)
+    return float(min(took_ns, tenant.burst_gpu_ns * known))
 
 
 @compiled

@@ -9,6 +9,7 @@ from dure.domain.node_events import (
     ContainerStarted,
     ContainerStopping,
     GuardChanged,
+    Missing,
     NodeEvent,
     PausedByOthers,
     PauseEnded,
@@ -159,7 +160,7 @@ class Manager:
         self._machine = NodeMachine(self._settings)
         self._poll_every_ns = self._settings.idle_poll_ns
         self._known.clear()
-        self._feed(GuardChanged(now_ns, self._guarded))
+        self._feed(GuardChanged(now_ns, None if self._guarded else Missing.WATCHDOG))
         if not self.runtime.docker_away:
             self._list_again(now_ns, found=True)
         self._poll_at(now_ns)
@@ -248,7 +249,7 @@ class Manager:
                 self.runtime.docker_away = True
             case FaultKind.WATCHDOG:
                 self._guarded = False
-                self._feed(GuardChanged(now_ns, present=False))
+                self._feed(GuardChanged(now_ns, Missing.WATCHDOG))
 
     def _fault_ends(self, now_ns: int, fault: Fault) -> None:
         match fault.kind:
@@ -261,7 +262,7 @@ class Manager:
                     self._list_again(now_ns, found=True)
             case FaultKind.WATCHDOG:
                 self._guarded = True
-                self._feed(GuardChanged(now_ns, present=True))
+                self._feed(GuardChanged(now_ns, None))
 
     def _thaw_all(self, now_ns: int, _: object) -> None:
         self.runtime.thaw_all(now_ns, self._world.containers)

@@ -225,7 +225,11 @@ def _service_verdicts(results: _Results) -> list[Verdict]:
         found.append(Verdict(claim, said, passed))
         claim = f"unlike containers, {mode}: nobody waits past its label"
         found.append(Verdict(claim, f"{result.past_labels} do", result.past_labels == 0))
-    return found
+    least_ms = results["unlike", "one-after-another"].containers[_SERVICE].p95_ms or 0.0
+    claim = (
+        "unlike containers: the service's p95 beside never more than one job, whoever queues them"
+    )
+    return [*found, Verdict(claim, f"{number(least_ms / alone_ms, 2)} of alone", None)]
 
 
 def _losses(sizes: tuple[Size, ...], results: _Results) -> Verdict:
