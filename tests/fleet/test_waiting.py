@@ -56,3 +56,14 @@ def test_nobody_is_called_while_nothing_grows() -> None:
     assert called(state) == []
     state.sites.summarise(summary(EAST, used=4))
     assert called(state) == []
+
+
+def test_who_has_a_plan_or_is_called_is_not_among_those_who_want_a_place_at_once() -> None:
+    state, track = waiting(Wish(0, 4.0, 1.0))
+    assert state.waiting.placeless() == [track]
+    state.waiting.wait(track, HOUR_NS, (), planned=True)
+    assert state.waiting.placeless() == []
+    state.waiting.wait(track, HOUR_NS, ())
+    assert state.waiting.placeless() == [track]
+    state.waiting.wake([track.id])
+    assert state.waiting.placeless() == []

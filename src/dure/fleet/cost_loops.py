@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dure.fleet.compiled import compiled
+from dure.fleet.compiled import compiled, counting_nothing
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -119,7 +119,7 @@ class Costs(NamedTuple):
     """[J]: at the fastest site it may use; infinite: none."""
 
 
-@compiled
+@counting_nothing
 def _sum_at(sums: Floats, row: int, hours: float) -> float:
     """The sum of a row at a fractional hour; beyond the end the last day repeats."""
     last = sums.shape[1] - 1
@@ -156,7 +156,7 @@ def _begun_at(sums: Floats, start_h: Floats) -> Floats:
     return begun
 
 
-@compiled
+@counting_nothing
 def _late_h(slack: float, slip: float) -> float:
     """Expected hours past the deadline, as `terms.expected_lateness_h`."""
     if slack <= 0.0:
@@ -166,7 +166,7 @@ def _late_h(slack: float, slip: float) -> float:
     return slip * math.exp(-slack / slip)
 
 
-@compiled
+@counting_nothing
 def _opened(devices: float, room: float, place: tuple[float, float, float]) -> float:
     """Devices whose nodes are kept on because of a job, as `terms.opened_devices`."""
     node, fill, anyway = place
@@ -224,7 +224,7 @@ def _starts(hours: Hours) -> _Starts:
     )
 
 
-@compiled
+@counting_nothing
 def _run(jobs: Jobs, job: int, places: Places, site: int, overrun: float) -> _Run:
     """What does not depend on the start; nothing brought yet."""
     kind = places.kind[site]
@@ -247,7 +247,7 @@ def _run(jobs: Jobs, job: int, places: Places, site: int, overrun: float) -> _Ru
     )
 
 
-@compiled
+@counting_nothing
 def _rates(
     hours: Hours, starts: _Starts, site: int, slot: int, length_h: float
 ) -> tuple[float, float, float]:
@@ -263,7 +263,7 @@ def _rates(
     return rent, power, carbon
 
 
-@compiled
+@counting_nothing
 def _bill(
     run: _Run, opened: float, rates: tuple[float, float, float]
 ) -> tuple[float, float, float]:
@@ -291,7 +291,21 @@ def weigh(
         np.full((count, sites), np.inf),
         np.full(count, np.inf),
     )
-    starts = _starts(hours)
+    _weigh_all(out, (jobs, weights, margins), places, carried, (hours, _starts(hours)))
+    return out
+
+
+@counting_nothing
+def _weigh_all(
+    out: Costs,
+    job_side: tuple[Jobs, Weights, Margins],
+    places: Places,
+    carried: Carried,
+    time_side: tuple[Hours, _Starts],
+) -> None:
+    """Fill in every job at every site that it may use."""
+    jobs, _, margins = job_side
+    count, sites = jobs.eligible.shape
     for job in range(count):
         row = jobs.carried[job]
         for site in range(sites):
@@ -306,11 +320,10 @@ def weigh(
             run = _run(jobs, job, places, site, margins.overrun)
             brought = 0.0 if carried.there[row, site] else carried.money[row, site]
             run = _brought(run, brought, hours_h)
-            _weigh_starts(out, (job, site), run, (jobs, weights, margins), (hours, starts))
-    return out
+            _weigh_starts(out, (job, site), run, job_side, time_side)
 
 
-@compiled
+@counting_nothing
 def _brought(run: _Run, money: float, hours_h: float) -> _Run:
     """The same with what has to be brought first."""
     return _Run(
@@ -326,7 +339,7 @@ def _brought(run: _Run, money: float, hours_h: float) -> _Run:
     )
 
 
-@compiled
+@counting_nothing
 def _weigh_starts(
     out: Costs,
     where: tuple[int, int],

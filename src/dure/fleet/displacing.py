@@ -73,15 +73,14 @@ def find_victims(
     `wanted` is [M, D]: what it needs at each site, infinite where it may not go.
     """
     running = state.running
-    allowed = np.asarray(np.isfinite(wanted).all(axis=1))
-    open_rows = (
-        running.used
-        & running.preemptible
-        & (running.priority < track.priority)
-        & allowed[running.site]
-    )
-    rows = np.flatnonzero(open_rows)
-    if not len(rows) or most <= 0:
+    if most <= 0:
+        return None
+    # What may be displaced is used; few are below a given priority, so that comes first.
+    rows = np.flatnonzero(running.preemptible & (running.priority < track.priority))
+    if len(rows):
+        allowed = np.asarray(np.isfinite(wanted).all(axis=1))
+        rows = rows[allowed[running.site[rows]]]
+    if not len(rows):
         return None
     if len(rows) > MOST_CONSIDERED:
         rows = rows[np.argsort(running.priority[rows], kind="stable")[:MOST_CONSIDERED]]

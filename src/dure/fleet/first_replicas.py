@@ -122,12 +122,8 @@ def _spare(state: GlobalState, track: Track, site: int) -> Floats:
 def warn_of_unserved(state: GlobalState, told: set[str]) -> list[GlobalInstruction]:
     """Name services that have had no replica for long; each once until it has one again."""
     news: list[GlobalInstruction] = []
-    for track in state.tracks.values():
-        if track.is_job:
-            continue
-        if any(place.started_ns is not None for place in track.places.values()):
-            told.discard(track.id)
-            continue
+    told.intersection_update(state.unstarted)
+    for track in sorted(state.unstarted.values(), key=lambda each: each.number):
         without_ns = state.now_ns - track.pending_ns
         if without_ns < state.settings.unserved_warning_ns or track.id in told:
             continue

@@ -103,6 +103,8 @@ class GlobalState:
     shares: ShareBook = field(default_factory=ShareBook)
     pools: PoolBook = field(default_factory=PoolBook)
     tracks: dict[WorkloadId, Track] = field(default_factory=dict)
+    unstarted: dict[WorkloadId, Track] = field(default_factory=dict)
+    """Services of which no cluster has started a replica that it still has."""
     moving: set[WorkloadId] = field(default_factory=set)
     job_tenure: Tenure = field(default_factory=Tenure)
     """How long jobs stay at each site."""
@@ -118,6 +120,8 @@ class GlobalState:
     now_ns: int = 0
     start_ns: int | None = None
     """When the first event came: the start of the budgets' period."""
+    _tracked: int = 0
+    """Workloads ever known."""
     _outlook: Outlook | None = None
     _outlook_key: tuple[int, int, bool] = (-1, -1, False)
     _needs: dict[tuple[Demand, frozenset[str] | None, int], Needs] = field(default_factory=dict)
@@ -279,15 +283,27 @@ class GlobalState:
         """Start to remember a workload."""
         tenant = self.budgets.tenants[self.tenant_row(workload.tenant)]
         needs, hours = self._shape(workload)
+        self._tracked += 1
         track = Track(
             workload,
             needs,
             hours,
+            number=self._tracked,
             pending_ns=self.now_ns,
             priority=workload.priority + tenant.priority,
         )
         self.tracks[workload.id] = track
+        self.see_replicas(track)
         return track
+
+    def see_replicas(self, track: Track) -> None:
+        """A service is new, or has started or lost replicas: note whether it has any."""
+        if track.is_job:
+            return
+        if any(place.started_ns is not None for place in track.places.values()):
+            self.unstarted.pop(track.id, None)
+        else:
+            self.unstarted[track.id] = track
 
     def refresh_needs(self) -> None:
         """There are new classes of devices: everybody who waits may fit on them."""
@@ -370,6 +386,7 @@ class GlobalState:
         self.pools.gave_back(track.id, self.place_of(place.site), float(usage[DEVICES]))
         if undone:
             self.sites.give_back(place.site, usage, place.told)
+        self.see_replicas(track)
 
     def set_extra(self, track: Track, place: PlaceRow, extra: int) -> None:
         """An elastic gang has so many workers beyond its least."""
@@ -399,4 +416,9 @@ class GlobalState:
             self.release(track, attempt)
         self.waiting.leave(track)
         self.unplan(track)
+        self.drop(track)
+
+    def drop(self, track: Track) -> None:
+        """Remember a workload no longer; it has neither a place nor a plan."""
+        self.unstarted.pop(track.id, None)
         del self.tracks[track.id]

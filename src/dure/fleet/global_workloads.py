@@ -56,7 +56,7 @@ class WorkloadNews:
             ]
             reason = never_fits(workload, groups)
             if reason is not None:
-                del state.tracks[workload.id]
+                state.drop(track)
                 return [RefuseWorkload(workload.id, *reason)]
         if state.policy.carbon_budget_g is not None:
             state.adaptation.pacer.arrived(state.now_ns, job_work(track)[0])
@@ -91,6 +91,7 @@ class WorkloadNews:
         place = track.places[event.attempt]
         if place.started_ns is None:
             place.started_ns = event.now_ns
+            state.see_replicas(track)
             state.adaptation.slipped(place.site, (event.now_ns - place.start_ns) / HOUR_NS)
         if track.is_job:
             length = state.running.end_ns[place.row] - state.running.start_ns[place.row]

@@ -1,5 +1,6 @@
 """Gives places to jobs in one round, or says what they wait for."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ class JobRound:
         self.choice: Choice | None = None
         self.tenancy: Tenancy | None = None
         self._wished: tuple[list[Any], ...] | None = None
+        self._best_now: list[float] | None = None
 
     def run(self) -> list[GlobalInstruction]:
         """Decide, give orders, put the rest to wait."""
@@ -62,8 +64,8 @@ class JobRound:
         self.table, self.choice = table, choice
         reasons = Reasons(table, choice, state.sites, state.now_ns)
         instructions: list[GlobalInstruction] = []
-        for job, track in enumerate(self._tracks):
-            site, slot = int(choice.site[job]), int(choice.slot[job])
+        places = zip(choice.site.tolist(), choice.slot.tolist(), strict=True)
+        for job, (track, (site, slot)) in enumerate(zip(self._tracks, places, strict=True)):
             if site >= 0 and slot == 0 and self._still_lent(job, track, site):
                 grant = self.grant(job, site, reasons)
                 instructions.append(PlaceWorkload(state.place(track, grant)))
@@ -87,6 +89,8 @@ class JobRound:
         displaced = 0
         shares: ShareCall | None = None
         for track in list(self.unplaced):
+            if displaced >= most:
+                break
             if not state.policy.of(track.workload.kind).preempt:
                 continue
             job = numbers[track.id]
@@ -186,9 +190,12 @@ class JobRound:
             return None
         slots = len(table.slots_h)
         money, grams = np.full(count + 1, np.inf), np.full(count + 1, np.inf)
+        # Without budgets it does not matter what anything takes of them.
+        spend = emitted = np.zeros((*table.run_h.shape, 1))
         if budgets:
             committed = state.running.committed(state.now_ns, count)
             money, grams = state.budgets.left(state.policy, *committed)
+            spend, emitted = table.spend, table.grams
         totals = np.maximum(np.array(state.shares.totals), 1e-9)
         return Tenancy(
             tenant=self._tenants,
@@ -196,9 +203,9 @@ class JobRound:
             share_cap=np.repeat(
                 (np.full(count, np.inf) if caps is None else caps)[:, None], slots, axis=1
             ),
-            spend=table.spend,
+            spend=spend,
             money_budget=money,
-            grams=table.grams,
+            grams=emitted,
             carbon_budget=grams,
         )
 
@@ -235,7 +242,7 @@ class JobRound:
         assert table is not None
         start_ns = state.now_ns + table.slots_h[slot] * HOUR_NS
         wake_ns = min(start_ns, state.now_ns + state.settings.review_ns)
-        state.waiting.wait(track, wake_ns, self._wishes(job))
+        state.waiting.wait(track, wake_ns, self._wishes(job), planned=True)
         delay_ns = round(float(table.delay_h[job, site]) * HOUR_NS)
         run_ns = round(float(table.run_h[job, site]) * HOUR_NS)
         state.plan(track, site, (start_ns, start_ns + delay_ns + run_ns))
@@ -249,8 +256,10 @@ class JobRound:
         choice = self.choice
         assert choice is not None
         name = self.state.sites.names[site]
-        now = float(choice.priced[job, :, 0].min())
-        if not np.isfinite(now):
+        if self._best_now is None:
+            self._best_now = choice.priced[:, :, 0].min(axis=1).tolist()
+        now = self._best_now[job]
+        if not math.isfinite(now):
             return f"{name} is expected to have room then"
         later = float(choice.priced[job, site, slot])
         return f"{name} from then costs {later:.4g}, the best place now {now:.4g}"
@@ -302,9 +311,9 @@ class JobRound:
             self._wished = self._wish()
         site, devices, saving, shared = self._wished
         return [
-            Wish(where, devices[job][rank], saving[job][rank], shared[job][rank])
-            for rank, where in enumerate(site[job])
-            if where >= 0
+            wish
+            for wish in map(Wish, site[job], devices[job], saving[job], shared[job])
+            if wish.site >= 0
         ]
 
     def _wish(self) -> tuple[list[Any], ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dure.domain.fleet.series import Floats
+from dure.fleet.compiled import compiled
 
 Units = NDArray[np.int64]
 
@@ -91,6 +92,25 @@ class View:
     """[tenants] what workloads without a pool use beyond what its pools can spare."""
     commons: Floats
     """Open and lent devices that nobody uses; below zero: borrowers must give back."""
+    unit: Floats
+    """[pools] devices of one unit."""
+    shared: Floats
+    """[tenants, pools]: 1 for a tenant's pools that are not dedicated."""
+
+    def look_again(self, held: Floats, place: int) -> None:
+        """Bring one place up to date after its use changed; the rest is as it was."""
+        tables = self.tables
+        use = (tables.units, tables.lent, tables.pool_use, tables.loose_use)
+        pools = (self.idle, self.over)
+        tenants = (self.spare, self.loans, self.lent_idle, self.loose_over)
+        _look_at(place, use, (self.unit, self.shared), pools, tenants)
+        left = tables.capacity[place] - held[place] + _sum(self.lent_idle, place)
+        self.commons[place] = left - _sum(self.over, place) - _sum(self.loose_over, place)
+
+    def loose_room(self, tenant: int, place: int) -> float:
+        """`loose_rooms` of one place."""
+        own = self.spare[tenant, place] - self.lent_idle[tenant, place]
+        return max(float(own + self.commons[place]), 0.0)
 
     def loose_rooms(self, tenant: int) -> Floats:
         """By place, what a workload that names no pool may still take."""
@@ -131,7 +151,57 @@ def look(tables: Tables, held: Floats) -> View:
     loose_over = tables.loose_use - absorbed
     commons = tables.capacity - held + lent_idle.sum(axis=0)
     commons = commons - over.sum(axis=0) - loose_over.sum(axis=0)
-    return View(tables, idle, spare, loans, lent_idle, over, loose_over, commons)
+    return View(
+        tables,
+        idle,
+        spare,
+        loans,
+        lent_idle,
+        over,
+        loose_over,
+        commons,
+        unit[:, 0].astype(np.float64),
+        shared,
+    )
+
+
+@compiled
+def _look_at(
+    place: int,
+    use: tuple[Units, Units, Floats, Floats],
+    rules: tuple[Floats, Floats],
+    pools: tuple[Floats, Floats],
+    tenants: tuple[Floats, Floats, Floats, Floats],
+) -> None:
+    """One column of all that `look` finds, but the commons."""
+    units, lent, pool_use, loose_use = use
+    unit, shared = rules
+    idle, over = pools
+    spare, loans, lent_idle, loose_over = tenants
+    for pool in range(unit.size):
+        beyond = units[pool, place] * unit[pool] - pool_use[pool, place]
+        idle[pool, place] = max(beyond, 0.0)
+        over[pool, place] = max(-beyond, 0.0)
+    for tenant in range(spare.shape[0]):
+        own = loan = 0.0
+        for pool in range(unit.size):
+            if shared[tenant, pool] > 0.0:
+                own += idle[pool, place]
+                loan += min(lent[pool, place] * unit[pool], idle[pool, place])
+        absorbed = min(own, loose_use[tenant, place])
+        spare[tenant, place] = own - absorbed
+        loans[tenant, place] = loan
+        lent_idle[tenant, place] = min(loan, own - absorbed)
+        loose_over[tenant, place] = loose_use[tenant, place] - absorbed
+
+
+@compiled
+def _sum(table: Floats, place: int) -> float:
+    """Of a column, one row after the other, as sums over whole tables are made."""
+    total = 0.0
+    for row in range(table.shape[0]):
+        total += table[row, place]
+    return total
 
 
 def _grown(table: Floats, rows: int, columns: int) -> Floats:

@@ -37,6 +37,9 @@ from dure.fleet.pool_leases import Leases
 from dure.fleet.pool_rooms import Tables, Units, View, look
 from dure.fleet.pool_splits import SLACK, Holding, in_proportion, move_to_use, split
 
+_MOST_PUT_RIGHT = 16
+"""Places that are put right one by one; finding all anew takes as long as some more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -86,6 +89,8 @@ class PoolBook:
         self._lend_due = False
         self._rooms: dict[tuple[TenantId, PoolId | None], Floats] = {}
         self._view: View | None = None
+        self._stale: set[int] = set()
+        """Places whose use has changed since the view was found."""
         self._held: Floats | None = None
         self._allowed_at: dict[PoolId, NDArray[np.bool_]] = {}
 
@@ -200,10 +205,15 @@ class PoolBook:
 
     def may_use(self, workload: Workload, place: Place, devices: float) -> bool:
         """Whether a workload may take so many devices of a place."""
-        if place not in self._places:
+        index = self._places.get(place)
+        if index is None:
             return False
-        room = self.rooms(workload.tenant, workload.pool)[self._places[place]]
-        return bool(room >= devices - SLACK)
+        if workload.pool is None and self._pools:
+            tenant = self._tenant(workload.tenant)  # first: it may make the tables larger
+            room = self._look().loose_room(tenant, index)
+        else:
+            room = float(self.rooms(workload.tenant, workload.pool)[index])
+        return room >= devices - SLACK
 
     # --- leases ----------------------------------------------------------------------------
 
@@ -268,6 +278,7 @@ class PoolBook:
             self._allowed_at.clear()
         self._rooms.clear()
         self._view = None
+        self._stale.clear()
 
     def _place(self, place: Place) -> int:
         if place not in self._places:
@@ -308,16 +319,21 @@ class PoolBook:
         left = table[row, index] + devices
         table[row, index] = left if left > SLACK else 0.0
         if self._pools:
-            self._changed()
+            self._rooms.clear()
+            self._stale.add(index)
 
     def _look(self) -> View:
-        """The view of the moment, found anew after a change."""
+        """The view of the moment: found anew after a change, put right where only use changed."""
         if self._held is None:
             self._held = np.zeros(len(self._places))
             for each in self._holdings():
                 self._held += each.reserved(each.units, self._tables.node_devices)
-        if self._view is None:
+        if self._view is None or len(self._stale) > _MOST_PUT_RIGHT:
             self._view = look(self._tables, self._held)
+        else:
+            for index in self._stale:
+                self._view.look_again(self._held, index)
+        self._stale.clear()
         return self._view
 
     def _find_rooms(self, tenant: TenantId, pool: PoolId | None) -> Floats:

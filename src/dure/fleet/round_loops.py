@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dure.fleet.compiled import compiled
+from dure.fleet.compiled import compiled, counting_nothing
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -60,7 +60,7 @@ def take_turns(wants: Wants, kind: Integers, left: Floats, order: Integers) -> I
     return chosen
 
 
-@compiled
+@counting_nothing
 def _fits(wants: Wants, kind: Integers, left: Floats, job: int, option: int) -> bool:
     """Whether what is left has room for a job's option."""
     slots = left.shape[1]
@@ -72,14 +72,15 @@ def _fits(wants: Wants, kind: Integers, left: Floats, job: int, option: int) -> 
     return True
 
 
-@compiled
+@counting_nothing
 def _take(wants: Wants, kind: Integers, left: Floats, job: int, option: int, times: float) -> None:
     """Take a job's option from what is left, or with -1 give it back; no option: nothing."""
     if option >= 0:
         slots = left.shape[1]
         site, slot = option // slots, option % slots
         for busy in range(slot, min(slots, slot + wants.span[job])):
-            left[site, busy] -= times * wants.usage[job, kind[site]]
+            for dimension in range(left.shape[2]):
+                left[site, busy, dimension] -= times * wants.usage[job, kind[site], dimension]
 
 
 @compiled
@@ -112,51 +113,84 @@ def look_again(
     return better
 
 
+class Crowded(NamedTuple):
+    """What congestion prices add."""
+
+    charged: Floats
+    """[J, M, T]: as each job is charged; only at the first start where it may not wait."""
+    full: Floats
+    """[J, M]: started now, at the prices as they are."""
+
+
+class Crowd(NamedTuple):
+    """Congestion prices per device-hour, [M, T]."""
+
+    prices: Floats
+    beyond: Floats
+    """What those that may wait are charged of them."""
+    edges_h: Floats
+    """[T + 1]: the starts of the slots and the end of the last; its price holds beyond."""
+
+
+@counting_nothing
+def _held(prices: Floats, edges_h: Floats, start: int, run_h: float) -> float:
+    """Prices [T] over the hours of a run that begins at a start."""
+    slots = prices.size
+    finish = edges_h[start] + run_h
+    total = 0.0
+    for slot in range(start, slots):
+        if finish <= edges_h[slot]:
+            break
+        end = finish if slot == slots - 1 else min(finish, edges_h[slot + 1])
+        total += (end - edges_h[slot]) * prices[slot]
+    return total
+
+
 @compiled
 def crowding(
-    devices: Floats, kind: Integers, prices: Floats, edges_h: Floats, run_h: Floats
-) -> Floats:
-    """[J, M, T]: prices [M, T] per device-hour over the hours a job holds its devices [J, P].
-
-    `edges_h` [T + 1] are the starts of the slots and the end of the last; the price of the last
-    holds beyond. `run_h` is [J, M].
-    """
+    devices: Floats, kind: Integers, crowd: Crowd, run_h: Floats, may_wait: Bools
+) -> Crowded:
+    """Prices over the hours that each job holds its devices [J, P]; `run_h` is [J, M]."""
     jobs, sites = run_h.shape
+    prices, beyond, edges_h = crowd
     slots = prices.shape[1]
-    result = np.zeros((jobs, sites, slots))
+    charged, full = np.zeros((jobs, sites, slots)), np.zeros((jobs, sites))
     for site in range(sites):
         if not prices[site].any():
             continue
         for job in range(jobs):
-            for start in range(slots):
-                finish = edges_h[start] + run_h[job, site]
-                total = 0.0
-                for slot in range(start, slots):
-                    if finish <= edges_h[slot]:
-                        break
-                    end = finish if slot == slots - 1 else min(finish, edges_h[slot + 1])
-                    total += (end - edges_h[slot]) * prices[site, slot]
-                result[job, site, start] = total * devices[job, kind[site]]
-    return result
+            held = devices[job, kind[site]]
+            full[job, site] = _held(prices[site], edges_h, 0, run_h[job, site]) * held
+            if may_wait[job]:
+                for start in range(slots):
+                    value = _held(beyond[site], edges_h, start, run_h[job, site])
+                    charged[job, site, start] = value * held
+            else:
+                charged[job, site, 0] = full[job, site]
+    return Crowded(charged, full)
 
 
 @compiled
-def scarcity(usage: Floats, kind: Integers, prices: Floats, span: Integers) -> Floats:
-    """[J, M, T]: prices [M, T, D] per unit and slot over the slots a job is busy."""
-    jobs = usage.shape[0]
+def add_scarcity(
+    usage: Floats, kind: Integers, prices: Floats, span: Integers, sums: tuple[Floats, Floats]
+) -> None:
+    """Add prices [M, T, D] per unit and slot, over the slots a job is busy, to each [J, M, T]."""
     sites, slots, dimensions = prices.shape
-    result = np.zeros((jobs, sites, slots))
+    rates = np.zeros(slots)
     for site in range(sites):
         if not prices[site].any():
             continue
-        for job in range(jobs):
+        for job in range(usage.shape[0]):
             for slot in range(slots):
-                rate = 0.0
+                rates[slot] = 0.0
                 for dimension in range(dimensions):
-                    rate += usage[job, kind[site], dimension] * prices[site, slot, dimension]
-                for start in range(max(0, slot - span[job] + 1), slot + 1):
-                    result[job, site, start] += rate
-    return result
+                    rates[slot] += usage[job, kind[site], dimension] * prices[site, slot, dimension]
+            for start in range(slots):
+                extra = 0.0
+                for slot in range(start, min(slots, start + span[job])):
+                    extra += rates[slot]
+                sums[0][job, site, start] += extra
+                sums[1][job, site, start] += extra
 
 
 class Offers(NamedTuple):
@@ -202,16 +236,18 @@ def close_full(wants: Wants, kind: Integers, left: Floats) -> Floats:
     sites, slots, dimensions = left.shape
     least = np.full(cost.shape[0], np.inf)
     room_until = np.empty(slots, dtype=np.int64)
+    always = np.full((sites, dimensions), np.inf)
+    for site in range(sites):
+        for slot in range(slots):
+            for dimension in range(dimensions):
+                always[site, dimension] = min(always[site, dimension], left[site, slot, dimension])
     for job in range(cost.shape[0]):
         for site in range(sites):
-            # From the last slot back: the slot up to which a job that is there then has room.
-            until = slots
-            for slot in range(slots - 1, -1, -1):
-                for dimension in range(dimensions):
-                    if usage[job, kind[site], dimension] > left[site, slot, dimension] + 1e-9:
-                        until = slot
-                        break
-                room_until[slot] = until
+            room_until[:] = slots
+            for dimension in range(dimensions):
+                if usage[job, kind[site], dimension] > always[site, dimension] + 1e-9:
+                    _find_room(usage[job, kind[site]], left[site], room_until)
+                    break
             for slot in range(slots):
                 value = cost[job, site * slots + slot]
                 if not value < np.inf:
@@ -221,6 +257,18 @@ def close_full(wants: Wants, kind: Integers, left: Floats) -> Floats:
                 else:
                     cost[job, site * slots + slot] = np.inf
     return least
+
+
+@counting_nothing
+def _find_room(usage: Floats, left: Floats, room_until: Integers) -> None:
+    """[T]: the slot up to which a job that is at a site then has room; `left` is [T, D]."""
+    until = slots = left.shape[0]
+    for slot in range(slots - 1, -1, -1):
+        for dimension in range(usage.size):
+            if usage[dimension] > left[slot, dimension] + 1e-9:
+                until = slot
+                break
+        room_until[slot] = until
 
 
 @compiled

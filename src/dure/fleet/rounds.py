@@ -19,10 +19,13 @@ from dure.fleet.assignment.problem import (
 from dure.fleet.assignment.solve import Effort, solve
 from dure.fleet.costs import CostTable, Surroundings, slot_lengths_h, spans
 from dure.fleet.round_loops import (
+    Crowd,
+    Crowded,
     Free,
     Missed,
     Needed,
     Wants,
+    add_scarcity,
     by_site,
     close_full,
     count_rooms,
@@ -30,7 +33,6 @@ from dure.fleet.round_loops import (
     look_again,
     missed_gains,
     price,
-    scarcity,
     take_turns,
 )
 from dure.fleet.sites import BANDWIDTH, DEVICES, DIMENSIONS, MEMORY, Floats, SiteBook
@@ -189,20 +191,13 @@ def decide(
     solution = solve(problem, warm=_warm(warm, problem, kept), effort=QUICK)
     duals = np.zeros(room.capacity.shape)
     duals[kept] = solution.prices.site
-    extra = scarcity(table.usage, kind, duals, busy)
     site, slot = _apart(solution.choice, slots)
     option = np.where(site >= 0, kept[site] * slots + slot, UNPLACED)
     option = _looked_again(wants, room, kind, option)
     site, slot = _apart(option, slots)
-    return Choice(
-        site=site,
-        slot=slot,
-        priced=priced + extra,
-        crowding=crowded + extra,
-        missed=missed_gains(at_prices, now, kind, table.run_h, option, MISSED_SHARE),
-        duals=replace(solution.prices, site=duals),
-        skip=skip,
-    )
+    missed = missed_gains(at_prices, now, kind, table.run_h, option, MISSED_SHARE)
+    add_scarcity(table.usage, kind, duals, busy, (priced, crowded))
+    return Choice(site, slot, priced, crowded, missed, replace(solution.prices, site=duals), skip)
 
 
 def _apart(option: Integers, slots: int) -> tuple[Integers, Integers]:
@@ -245,31 +240,25 @@ def _kept_tenancy(tenancy: Tenancy | None, kept: Integers) -> Tenancy | None:
     return replace(tenancy, spend=tenancy.spend[:, kept], grams=tenancy.grams[:, kept])
 
 
-def _crowding(table: CostTable, around: Surroundings) -> tuple[Floats, Floats]:
+def _crowding(table: CostTable, around: Surroundings) -> Crowded:
     """What known congestion prices add over the hours a job would hold devices.
 
-    [J, M, T]: as each job is charged; [J, M]: in full, started now. A job that may wait is charged
-    only what an hour costs beyond the cheapest hour that it could wait for at that site: the rest
-    says that the site is always wanted, and to that its plan, which takes room that is not taken
-    yet, has already given way. Charged in full, nobody would wait for a place that is wanted at
-    every hour, and all who could have would rent at once.
+    A job that may wait is charged only what an hour costs beyond the cheapest hour that it could
+    wait for at that site: the rest says that the site is always wanted, and to that its plan, which
+    takes room that is not taken yet, has already given way. Charged in full, nobody would wait for
+    a place that is wanted at every hour, and all who could have would rent at once.
     """
     book, shape = around.adaptation.congestion, table.total.shape
     if not around.policy.congestion.enabled or not len(book.now):
-        return np.zeros(shape), np.zeros(shape[:2])
+        return Crowded(np.zeros(shape), np.zeros(shape[:2]))
     prices = book.ahead(around.now_ns, table.slots_h, forecast=around.policy.forecast)
     if not prices.any():
-        return np.zeros(shape), np.zeros(shape[:2])
+        return Crowded(np.zeros(shape), np.zeros(shape[:2]))
     starts = np.array(table.slots_h, dtype=np.float64)
     edges = np.append(starts, starts[-1] + slot_lengths_h(table.slots_h)[-1])
     kind, devices = around.sites.columns.kind, table.usage[:, :, DEVICES].copy()
-    charged = crowding(devices, kind, prices, edges, table.run_h)
-    full = charged[:, :, 0].copy()
-    patient = np.flatnonzero(table.may_wait)
-    if len(patient):
-        beyond = prices - prices.min(axis=1, keepdims=True)
-        charged[patient] = crowding(devices[patient], kind, beyond, edges, table.run_h[patient])
-    return charged, full
+    crowd = Crowd(prices, prices - prices.min(axis=1, keepdims=True), edges)
+    return crowding(devices, kind, crowd, table.run_h, table.may_wait)
 
 
 def _skip_factors(table: CostTable) -> Floats:
@@ -311,13 +300,18 @@ def _within(
     held = tenancy.share[jobs, kind[site]]
     np.add.at(share, (tenant, slot), held)
     np.add.at(share, (tenant, np.minimum(slot + wants.span[jobs], slots)), -held)
-    spend = np.bincount(tenant, tenancy.spend[jobs, site, slot], tenants)
-    grams = np.bincount(tenant, tenancy.grams[jobs, site, slot], tenants)
+    spend = np.bincount(tenant, _at(tenancy.spend, jobs, site, slot), tenants)
+    grams = np.bincount(tenant, _at(tenancy.grams, jobs, site, slot), tenants)
     return bool(
         (np.cumsum(share, axis=1)[:, :-1] <= tenancy.share_cap + 1e-12).all()
         and (np.append(spend, spend.sum()) <= tenancy.money_budget).all()
         and (np.append(grams, grams.sum()) <= tenancy.carbon_budget).all()
     )
+
+
+def _at(values: Floats, jobs: Integers, site: Integers, slot: Integers) -> Floats:
+    """Entries of an array with start slots, or with one for all of them."""
+    return np.asarray(values[jobs, site, np.minimum(slot, values.shape[2] - 1)])
 
 
 def _warm(prices: Prices | None, problem: Problem, kept: Integers) -> Warm | None:

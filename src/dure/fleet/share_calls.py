@@ -7,8 +7,7 @@ call, nobody is brought below the share that is its own at the moment, and who g
 alone for a while.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,7 @@ from dure.fleet.global_state import GlobalState, all_amounts, amounts_of
 from dure.fleet.preemption import Candidates, Victims
 from dure.fleet.rounds import rooms
 from dure.fleet.sites import Integers
-from dure.fleet.tracks import Phase, Track
+from dure.fleet.tracks import Track
 
 REST_NS = HOUR_NS
 """How long a workload that gave way for a share is not displaced for one again."""
@@ -61,13 +60,14 @@ def wake_claimants(state: GlobalState) -> None:
     patience_ns = state.policy.reclaim_after_ns
     if patience_ns is None or not _lent(state):
         return
-    claims = _claims(state)
+    waiting = state.waiting.placeless()
+    claims = _claims(waiting)
     if not claims:
         return
     fair = state.shares.fair_shares(claims)
     shares = state.shares.shares()
-    woken = 0
-    for track in _waiting(state):
+    woken, search = 0, _Search(state)
+    for track in waiting:
         tenant = track.workload.tenant
         if woken == _MOST_WOKEN:
             return
@@ -75,7 +75,7 @@ def wake_claimants(state: GlobalState) -> None:
             continue
         if track.claimed_ns is not None and state.now_ns - track.claimed_ns < patience_ns:
             continue
-        if not _fits_somewhere(state, track):
+        if not search.finds_room(track):
             track.claimed_ns = state.now_ns
             state.waiting.wake([track.id])
             woken += 1
@@ -91,53 +91,65 @@ def _lent(state: GlobalState) -> bool:
     )
 
 
-def _waiting(state: GlobalState) -> Iterator[Track]:
-    """Work that wants a place at once and has none: neither planned for later nor new."""
-    for track in state.tracks.values():
-        if track.phase is Phase.WAITING and not track.until_ns and not track.places:
-            yield track
-
-
-def _claims(state: GlobalState) -> dict[TenantId, Claim]:
+def _claims(waiting: Sequence[Track]) -> dict[TenantId, Claim]:
     """What each tenant waits for."""
-    first: dict[TenantId, Track] = {}
-    counts: Counter[tuple[TenantId, int, int]] = Counter()
+    first: dict[TenantId, tuple[tuple[int, int, str], Track]] = {}
+    counts: dict[tuple[TenantId, int, int], int] = {}
     kinds: dict[tuple[TenantId, int, int], Track] = {}
     # Thousands may wait, of a few shapes: what they take is worked out once for each shape.
-    for track in _waiting(state):
-        tenant = track.workload.tenant
-        key = (tenant, id(track.needs), track.instances)
-        counts[key] += 1
-        kinds[key] = track
-        before = first.setdefault(tenant, track)
-        if before is not track and _order(track) < _order(before):
-            first[tenant] = track
+    for track in waiting:
+        workload = track.workload
+        tenant = workload.tenant
+        key = (tenant, id(track.needs), workload.gang.workers)
+        count = counts.get(key, 0)
+        counts[key] = count + 1
+        if not count:
+            kinds[key] = track
+        order = (-track.priority, workload.submitted_ns, workload.id)
+        before = first.get(tenant)
+        if before is None or order < before[0]:
+            first[tenant] = order, track
     sums: dict[TenantId, Floats] = {}
     for key, count in counts.items():
         sums[key[0]] = sums.get(key[0], 0.0) + count * _most(kinds[key])
     return {
-        tenant: Claim(Amounts(*amounts), Amounts(*_most(first[tenant])))
+        tenant: Claim(Amounts(*amounts), Amounts(*_most(first[tenant][1])))
         for tenant, amounts in sums.items()
     }
 
 
 def _most(track: Track) -> Floats:
     """What a workload takes where it takes the most."""
-    return all_amounts(track.needs.usage.max(axis=0) * track.instances)
+    needs, instances = track.needs, track.instances
+    known = needs.most.get(instances)
+    if known is None:
+        known = needs.most[instances] = all_amounts(needs.usage.max(axis=0) * instances)
+    return known
 
 
-def _order(track: Track) -> tuple[int, int, str]:
-    return -track.priority, track.workload.submitted_ns, track.id
+class _Search:
+    """Whether some site has room for work that waits: then it waits for another reason."""
 
+    def __init__(self, state: GlobalState) -> None:
+        self._state = state
+        self._rooms: dict[int, Floats] = {}
+        """By shape: instances that fit at each site."""
+        self._most: dict[int, float] = {}
+        """By shape: instances that fit where the most do."""
 
-def _fits_somewhere(state: GlobalState, track: Track) -> bool:
-    """Whether some site has room for it: then it waits for another reason than that."""
-    columns = state.sites.columns
-    allowed = columns.up.copy()
-    if track.workload.clusters is not None:
+    def finds_room(self, track: Track) -> bool:
+        """Whether all its instances fit at a site that it may use."""
+        sites, needs = self._state.sites, track.needs
+        most = self._most.get(id(needs))
+        if most is None:
+            room = np.where(sites.columns.up, rooms(needs, sites), -1.0)
+            most = self._most[id(needs)] = float(room.max(initial=-1.0))
+            self._rooms[id(needs)] = room
         names = track.workload.clusters
-        allowed &= np.array([site.cluster in names for site in state.sites.names])
-    return bool((rooms(track.needs, state.sites)[allowed] >= track.instances).any())
+        if names is None or most < track.instances:
+            return most >= track.instances
+        open_sites = np.array([site.cluster in names for site in sites.names])
+        return bool((self._rooms[id(needs)][open_sites] >= track.instances).any())
 
 
 class ShareCall:
@@ -145,7 +157,7 @@ class ShareCall:
 
     def __init__(self, state: GlobalState) -> None:
         self._state = state
-        claims = _claims(state)
+        claims = _claims(state.waiting.placeless())
         self._book = state.shares.after(
             (each.tenant, amounts_of(each.usage)) for each in state.leaving.values()
         )

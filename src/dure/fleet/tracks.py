@@ -64,6 +64,8 @@ class Needs:
     book of sites."""
     reach: dict[MaskKey, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
     """The same: in how many clusters that can be reached."""
+    most: dict[int, Floats] = field(default_factory=dict, compare=False, repr=False)
+    """By instances: what all of them take where they take the most, as fairness counts it."""
 
 
 def needs_of(workload: Workload, sites: SiteBook) -> Needs:
@@ -103,6 +105,14 @@ class Track:
     needs: Needs
     runtime_h: Floats
     """[P]: of all its work on its least number of workers; infinite where it does not fit."""
+    id: WorkloadId = field(init=False)
+    """Of the workload."""
+    is_job: bool = field(init=False)
+    """Whether it ends by itself."""
+    instances: int = field(init=False)
+    """Workers a job starts with."""
+    number: int = 0
+    """Counts the workloads that were ever known, this one included."""
     phase: Phase = Phase.PENDING
     attempt: int = 0
     places: dict[int, "PlaceRow"] = field(default_factory=dict)
@@ -138,20 +148,11 @@ class Track:
     parts: int = 0
     """Of a service: clusters it is split over because one has not enough room."""
 
-    @property
-    def id(self) -> WorkloadId:
-        """Of the workload."""
-        return self.workload.id
-
-    @property
-    def is_job(self) -> bool:
-        """Whether it ends by itself."""
-        return self.workload.kind is not WorkloadKind.SERVING
-
-    @property
-    def instances(self) -> int:
-        """Workers a job starts with."""
-        return self.workload.gang.workers
+    def __post_init__(self) -> None:
+        # Read millions of times in a long run: as attributes, not as properties.
+        self.id = self.workload.id
+        self.is_job = self.workload.kind is not WorkloadKind.SERVING
+        self.instances = self.workload.gang.workers
 
     @property
     def active(self) -> bool:

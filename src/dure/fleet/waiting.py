@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,7 @@ _MOST_CALLED = 64
 """Jobs called for one site in one round."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """A site a waiting job would take, how much of it, and how much that is worth to it."""
 
     site: int
@@ -28,6 +28,10 @@ class Wish:
     """Whether it wants room on nodes in use; otherwise any will do."""
 
 
+_Entry = tuple[int, float, float, int, WorkloadId]
+"""A wish in the order in which they are called: priority, saving, devices, stamp, whose."""
+
+
 @dataclass(slots=True)
 class WaitingRoom:
     """Pending workloads in the order they should be looked at."""
@@ -35,14 +39,16 @@ class WaitingRoom:
     tracks: dict[WorkloadId, Track]
     _new: dict[WorkloadId, None] = field(default_factory=dict)
     _timed: list[tuple[int, int, WorkloadId]] = field(default_factory=list)
-    _wishes: dict[tuple[int, bool], list[tuple[int, float, float, int, WorkloadId]]] = field(
-        default_factory=dict
-    )
-    """By site and whether room on nodes in use is wanted."""
+    _wishes: dict[tuple[int, bool], list[_Entry]] = field(default_factory=dict)
+    """By site and whether room on nodes in use is wanted; as heaps,"""
+    _wished: dict[tuple[int, bool], list[_Entry]] = field(default_factory=dict)
+    """and those that came since the site was last looked at: many are over before the next time."""
     _seen: dict[bool, Integers] = field(
         default_factory=lambda: {each: np.zeros(0, dtype=np.int64) for each in (False, True)}
     )
     """Times each site had grown when last looked at."""
+    _placeless: dict[WorkloadId, Track] = field(default_factory=dict)
+    """Those that were put to wait without a plan, and neither called nor placed since."""
     _stamp: int = 0
 
     def admit(self, track: Track) -> None:
@@ -51,24 +57,35 @@ class WaitingRoom:
         self._stamp += 1
         track.stamp = self._stamp
         self._new[track.id] = None
+        self._placeless.pop(track.id, None)
 
-    def wait(self, track: Track, wake_ns: int, wishes: Iterable[Wish]) -> None:
-        """It was looked at and waits, until a moment or until one of its wishes can come true."""
+    def wait(
+        self, track: Track, wake_ns: int, wishes: Iterable[Wish], *, planned: bool = False
+    ) -> None:
+        """It was looked at and waits, until a moment or until one of its wishes can come true.
+
+        `planned`: for a start that it was told.
+        """
         track.phase = Phase.WAITING
         track.wake_ns = wake_ns
         self._stamp += 1
         track.stamp = self._stamp
         heapq.heappush(self._timed, (wake_ns, track.stamp, track.id))
-        priority = track.priority
-        for wish in wishes:
-            entry = (-priority, -wish.saving_per_device_hour, wish.devices, track.stamp, track.id)
-            heapq.heappush(self._wishes.setdefault((wish.site, wish.shared), []), entry)
+        if planned:
+            self._placeless.pop(track.id, None)
+        else:
+            self._placeless[track.id] = track
+        first, stamp, name = -track.priority, track.stamp, track.id
+        for site, devices, saving, shared in wishes:
+            entry = (first, -saving, devices, stamp, name)
+            self._wished.setdefault((site, shared), []).append(entry)
 
     def leave(self, track: Track) -> None:
         """It has a place, or is gone."""
         self._stamp += 1
         track.stamp = self._stamp
         self._new.pop(track.id, None)
+        self._placeless.pop(track.id, None)
 
     def wake(self, ids: Iterable[WorkloadId]) -> None:
         """Look at these in the next round, whatever they wait for."""
@@ -80,6 +97,16 @@ class WaitingRoom:
     def waiting(self) -> list[WorkloadId]:
         """All that have no place."""
         return [track.id for track in self.tracks.values() if not track.active]
+
+    def placeless(self) -> list[Track]:
+        """Who wants a place at once and has none, neither planned for later nor new; by age."""
+        found = [
+            track
+            for track in self._placeless.values()
+            if track.phase is Phase.WAITING and not track.places
+        ]
+        found.sort(key=_number)
+        return found
 
     def call(self, now_ns: int, columns: SiteColumns, most: int) -> list[Track]:
         """Who is to be looked at now."""
@@ -115,14 +142,23 @@ class WaitingRoom:
         news = (grew != seen) & (free > 0.0) & columns.up
         self._seen[shared] = np.where(news, grew, seen)
         for site in np.flatnonzero(news).tolist():
-            if (site, shared) in self._wishes:
-                self._call_for((site, shared), float(free[site]), called)
+            heap = self._stand_in_line((site, shared))
+            if heap:
+                self._call_for(heap, float(free[site]), called)
+
+    def _stand_in_line(self, site: tuple[int, bool]) -> list[_Entry]:
+        """All who wish for a site, those included that came since it was last looked at."""
+        heap = self._wishes.setdefault(site, [])
+        for entry in self._wished.pop(site, ()):
+            track = self.tracks.get(entry[4])
+            if track is not None and track.stamp == entry[3]:
+                heapq.heappush(heap, entry)
+        return heap
 
     def _call_for(
-        self, site: tuple[int, bool], devices: float, called: dict[WorkloadId, Track]
+        self, heap: list[_Entry], devices: float, called: dict[WorkloadId, Track]
     ) -> None:
         """Call those who want a site most, as far as its free devices go."""
-        heap = self._wishes[site]
         room, kept, count = devices * _SPARE, [], 0
         while heap and room > 0 and count < _MOST_CALLED:
             entry = heapq.heappop(heap)
@@ -139,5 +175,7 @@ class WaitingRoom:
             count += 1
         for entry in kept:
             heapq.heappush(heap, entry)
-        if not heap:
-            del self._wishes[site]
+
+
+def _number(track: Track) -> int:
+    return track.number

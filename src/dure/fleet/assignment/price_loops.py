@@ -64,6 +64,7 @@ def scan(  # noqa: PLR0912, PLR0915, the hottest loop: calls in it cost more tha
     for job in who:
         length = spans[job] - 1
         tenant = owner[job]
+        billed = tenancy and (money_prices[tenant] > 0.0 or gram_prices[tenant] > 0.0)
         count = 0
         bar = _NEVER
         if options[job, kept - 1] >= 0:
@@ -79,6 +80,7 @@ def scan(  # noqa: PLR0912, PLR0915, the hottest loop: calls in it cost more tha
                     value += usage[job, profile, dimension] * prices[length, option, dimension]
                 if tenancy:
                     value += shares[job, profile] * share_prices[length, tenant, slot]
+                if billed:
                     value += money_prices[tenant] * spend[job, site, min(slot, money_last)]
                     value += gram_prices[tenant] * grams[job, site, min(slot, grams_last)]
                 bar = max(bar, value)
@@ -94,6 +96,7 @@ def scan(  # noqa: PLR0912, PLR0915, the hottest loop: calls in it cost more tha
                     value += usage[job, profile, dimension] * prices[length, option, dimension]
                 if tenancy:
                     value += shares[job, profile] * share_prices[length, tenant, slot]
+                if billed:
                     value += money_prices[tenant] * spend[job, site, min(slot, money_last)]
                     value += gram_prices[tenant] * grams[job, site, min(slot, grams_last)]
                 if value >= bar:
@@ -135,6 +138,7 @@ def choose(work: Work, view: View, table: Table, who: Integers, left: Floats) ->
     for job in who:
         length = spans[job] - 1
         tenant = owner[job]
+        billed = tenancy and (money_prices[tenant] > 0.0 or gram_prices[tenant] > 0.0)
         best = skip[job]
         chosen = -1
         chosen_place = kept
@@ -143,13 +147,13 @@ def choose(work: Work, view: View, table: Table, who: Integers, left: Floats) ->
             if value >= best:
                 continue
             option = options[job, place]
-            site = option // slots
+            site, slot = option // slots, option % slots
             profile = profiles[site]
             for dimension in range(dimensions):
                 value += usage[job, profile, dimension] * prices[length, option, dimension]
             if tenancy:
-                slot = option - site * slots
                 value += shares[job, profile] * share_prices[length, tenant, slot]
+            if billed:
                 value += money_prices[tenant] * spend[job, site, min(slot, money_last)]
                 value += gram_prices[tenant] * grams[job, site, min(slot, grams_last)]
             if value < best:
@@ -159,8 +163,7 @@ def choose(work: Work, view: View, table: Table, who: Integers, left: Floats) ->
         counts[job, chosen_place] += 1
         if chosen < 0:
             continue
-        site = chosen // slots
-        slot = chosen - site * slots
+        site, slot = chosen // slots, chosen % slots
         profile = profiles[site]
         end = min(slots, slot + length + 1)
         for busy in range(slot, end):

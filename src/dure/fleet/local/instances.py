@@ -133,7 +133,11 @@ class Task:
 _KIND_COST = {WorkloadKind.BATCH: 0, WorkloadKind.TRAINING: 1, WorkloadKind.SERVING: 2}
 
 
-def displacement_cost(task: Task, now_ns: int) -> tuple[int, int, int, float, WorkloadId]:
+DisplacementCost = tuple[int, int, int, float, WorkloadId]
+"""In the order of `displacement_cost`."""
+
+
+def displacement_cost(task: Task, now_ns: int) -> DisplacementCost:
     """Orders tasks by what it costs to stop or move them, the least affected first."""
     workload = task.order.workload
     since = now_ns - max(task.checkpoint_ns, task.started_ns)

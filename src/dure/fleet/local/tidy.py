@@ -17,7 +17,14 @@ from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.slices import WHOLE_MILLI
 from dure.fleet.local.admission import Admission, Flags
 from dure.fleet.local.floor import Floor
-from dure.fleet.local.instances import NEVER_NS, Instance, Spot, Task, displacement_cost
+from dure.fleet.local.instances import (
+    NEVER_NS,
+    DisplacementCost,
+    Instance,
+    Spot,
+    Task,
+    displacement_cost,
+)
 from dure.fleet.local.settings import TidyRules
 
 Moves = list[tuple[Instance, Spot]]
@@ -133,18 +140,19 @@ class Tidy:
     def _able(self, task: Task, allowed: Flags, now_ns: int) -> list[Instance]:
         """Who could move out of the way of a task, the least affected first."""
         where = self.floor.yard.fields[task.group]
-        able = [
-            instance
-            for node in allowed.nonzero()[0].tolist()
-            for instance in self.floor.on_node[where.first_node + node].values()
-            if task.priority >= instance.task.priority and self._may_move(instance, now_ns)
-        ]
-        costs = {
-            id(task): displacement_cost(task, now_ns)
-            for task in {id(each.task): each.task for each in able}.values()
-        }
-        able.sort(key=lambda each: (costs[id(each.task)], each.id.index))
-        return able
+        able: list[tuple[DisplacementCost, int, Instance]] = []
+        costs: dict[int, DisplacementCost | None] = {}  # by task; None: it stays
+        for node in allowed.nonzero()[0].tolist():
+            for instance in self.floor.on_node[where.first_node + node].values():
+                other = instance.task
+                if id(other) not in costs:
+                    gives_way = task.priority >= other.priority and self._is_movable(other)
+                    costs[id(other)] = displacement_cost(other, now_ns) if gives_way else None
+                cost = costs[id(other)]
+                if cost is not None and self._is_settled(instance, now_ns):
+                    able.append((cost, instance.id.index, instance))
+        able.sort(key=lambda each: each[:2])
+        return [instance for _, _, instance in able]
 
     # Plans
 
@@ -160,15 +168,22 @@ class Tidy:
         return not task.serving and (soon or task.ending)
 
     def _may_move(self, instance: Instance, now_ns: int) -> bool:
+        return self._is_settled(instance, now_ns) and self._is_movable(instance.task)
+
+    def _is_settled(self, instance: Instance, now_ns: int) -> bool:
+        """Whether an instance has been where it is for a while and is about to go nowhere."""
         task = instance.task
+        if instance.leaving is not None or instance.id.index in task.moving:
+            return False
+        rested = now_ns - instance.moved_ns >= self.rules.rest_ns
+        return rested and (instance.warm or not task.serving)
+
+    def _is_movable(self, task: Task) -> bool:
+        """Whether instances of a task may be moved at all."""
         workload = task.order.workload
-        if instance.leaving is not None or instance.id.index in task.moving or task.ending:
+        if task.ending or not self.policy.of(workload.kind).migrate or not workload.preemptible:
             return False
-        if now_ns - instance.moved_ns < self.rules.rest_ns:
-            return False
-        if not self.policy.of(workload.kind).migrate or not workload.preemptible:
-            return False
-        return instance.warm if task.serving else workload.gang.checkpoint_s is not None
+        return task.serving or workload.gang.checkpoint_s is not None
 
     def _drop(self, moves: Moves) -> None:
         for _, spot in moves:

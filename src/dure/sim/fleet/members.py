@@ -54,6 +54,8 @@ class Member:
         self.hardware = hardware
         self.stage = stage
         self.runs: dict[RunKey, Run] = {}
+        self._named: dict[WorkloadId, list[Run]] = {}
+        """The same by workload."""
         self.reachable = True
         self.outbox: list[GlobalEvent] = []
         """What the centre has not heard yet."""
@@ -91,10 +93,9 @@ class Member:
         """Its tick."""
         self.tell(RoundDue(now_ns))
         if self.stage.awaited:
-            awaited = set(self.stage.awaited)
-            there = [run for run in self.runs.values() if run.workload.id in awaited]
-            for run in sorted(there, key=_by_name):
-                self.pace.await_checkpoint(run, now_ns)
+            for name in sorted(self.stage.awaited):
+                for run in self._named.get(name, ()):
+                    self.pace.await_checkpoint(run, now_ns)
 
     def give(self, order: Order, now_ns: int) -> Run:
         """An order of the centre arrives."""
@@ -102,6 +103,7 @@ class Member:
         account = self._books.open(order.workload, self.index, self.hardware.owned(group), now_ns)
         run = Run(order, self.index, self.hardware.groups[group].profile, account, now_ns)
         self.runs[order.workload.id, order.attempt] = run
+        self._named.setdefault(order.workload.id, []).append(run)
         self._around.received(run, self)
         self.tell(OrderGiven(now_ns, order))
         return run
@@ -116,6 +118,7 @@ class Member:
         if run.ended:
             return
         del self.runs[run.workload.id, run.attempt]
+        self._forget_name(run)
         run.settle(now_ns)
         run.ended = True
         if run.instances:
@@ -125,6 +128,12 @@ class Member:
         self.pace.set_power(run, 0.0, now_ns)
         self._books.enter(run.account)
         self._around.closed(run, now_ns)
+
+    def _forget_name(self, run: Run) -> None:
+        named = self._named[run.workload.id]
+        named.remove(run)
+        if not named:
+            del self._named[run.workload.id]
 
     def node_lost(self, number: int, now_ns: int) -> None:
         """A node dies with everything on it."""
@@ -280,7 +289,3 @@ class Member:
         for instance in ready:
             if instance.arrival > 0:
                 self.tell(InstanceWarm(now_ns, instance.id))
-
-
-def _by_name(run: Run) -> WorkloadId:
-    return run.workload.id

@@ -48,14 +48,17 @@ class Turns:
     """Who shares which device at sites of queue units; a row for each order of a service."""
 
     def __init__(self) -> None:
-        self._places: dict[int, tuple[TurnPlace, ...]] = {}
+        self._places: dict[int, Ints] = {}
+        """By row: row, number of the device, own and held share, and whether it serves: [5, n]."""
+        self._devices: dict[tuple[int, int], int] = {}
+        """Numbers of all devices that ever had a queue unit of a service."""
         self._table: _Table | None = None
         """Of the places as they are; None: to be made anew."""
 
     def set(self, row: int, places: Sequence[TurnPlace]) -> None:
         """Where an order's instances are now; nowhere: it has no queue units."""
         if places:
-            self._places[row] = tuple(places)
+            self._places[row] = self._columns(row, places)
             self._table = None
         elif self._places.pop(row, None) is not None:
             self._table = None
@@ -82,21 +85,29 @@ class Turns:
         np.maximum.at(waits, table.row, np.where(table.serving, found * _MS_PER_S, 0.0))
         return waits
 
+    def _columns(self, row: int, places: Sequence[TurnPlace]) -> Ints:
+        number = self._devices
+        return np.array(
+            [
+                (
+                    row,
+                    number.setdefault(each.device, len(number)),
+                    each.own_milli,
+                    each.held_milli,
+                    each.serving,
+                )
+                for each in places
+            ],
+            dtype=np.int64,
+        ).T
+
     def _tabulate(self) -> _Table:
-        number: dict[tuple[int, int], int] = {}
-        entries = [
-            (row, number.setdefault(each.device, len(number)), each)
-            for row, places in self._places.items()
-            for each in places
-        ]
-        device = np.array([index for _, index, _ in entries], dtype=np.int64)
-        own = np.array([each.own_milli for _, _, each in entries], dtype=np.int64)
-        held = np.array([each.held_milli for _, _, each in entries], dtype=np.int64)
+        row, device, own, held, serving = np.concatenate(list(self._places.values()), axis=1)
         of_services = np.bincount(device, weights=own)[device]
         return _Table(
-            row=np.array([row for row, _, _ in entries], dtype=np.int64),
+            row=row,
             device=device,
             own=own / WHOLE_MILLI,
             jobs=np.maximum(held - of_services, 0.0) / WHOLE_MILLI,
-            serving=np.array([each.serving for _, _, each in entries], dtype=np.bool_),
+            serving=serving.astype(np.bool_),
         )
