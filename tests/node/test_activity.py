@@ -133,3 +133,51 @@ def test_samples_that_still_rise_do_not_make_a_burst_look_light() -> None:
     for share in (0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.0, 1.0):
         seen.see(0.2, 4, share)
         assert seen.activity.duty is None or seen.activity.duty >= 0.5
+
+
+def test_two_samples_tell_when_the_first_kernel_was_launched() -> None:
+    seen = Watched()
+    seen.see(0.3, 0.4)
+    seen.see(1.0, 4.5)  # memory rises, and a sample comes 1 s later
+    seen.see(0.5, 4.5, 0.4)
+    early = seen.activity.launch_ns
+    seen.see(0.01, 4.5, 1.0)
+    late = seen.activity.launch_ns
+    assert early is None, "how long the window is shows with the next"
+    assert late is not None
+    assert abs(late - (1000 - 0.4 * 500) * NS_PER_MS) <= 20 * NS_PER_MS
+
+
+def test_a_launch_is_not_guessed_where_it_was_held_or_the_window_was_full() -> None:
+    held = Watched()
+    held.see(0.3, 4.5)
+    held.see(0.3, 4.5, kept=True)
+    held.see(0.2, 4.5, 0.4)
+    held.see(0.2, 4.5, 1.0)
+    assert held.activity.launch_ns is None
+    full = Watched()
+    full.see(0.3, 4.5)
+    full.see(0.2, 4.5, 1.0)
+    full.see(0.2, 4.5, 0.5)
+    assert full.activity.launch_ns is None
+
+
+def test_late_samples_of_a_burst_do_not_date_the_launch_of_the_next() -> None:
+    seen = Watched()
+    seen.see(0.5, 4.5)
+    seen.see(1.0, 4.5, 1.0)
+    seen.see(0.1, 0.5, 1.0)
+    seen.see(1.5, 4.5, 0.7)
+    seen.see(0.2, 4.5, 0.9)
+    assert seen.activity.launch_ns is None
+
+
+def test_who_computes_though_it_is_held_launched_earlier_than_it_was_taken_to() -> None:
+    seen = Watched()
+    seen.see(0.2, 0.4)
+    seen.see(0.51, 4.5)
+    seen.see(0.2, 4.5, kept=True)
+    seen.see(0.01, 4.5, 1.0, kept=True)
+    found = seen.activity.launch_ns
+    assert found is not None
+    assert found < 500 * NS_PER_MS

@@ -58,3 +58,20 @@ def test_the_least_recent_are_forgotten() -> None:
     for number in range(SIZES_PER_IMAGE + 5):
         history.learn("grows", Burst(MIB << number, 1, False, None))
     assert len(history.candidates("grows", 0)) == SIZES_PER_IMAGE
+
+
+def test_the_time_of_an_input_is_the_shortest_seen_of_its_size() -> None:
+    history = History()
+    for input_ms in (900, 700, 1000):
+        history.learn_input("a", 4 * GIB, input_ms * 1_000_000)
+    history.learn_input("a", 1 * GIB, 50_000_000)
+    found = history.find("a", 3 * GIB)
+    assert found is not None
+    assert (found.peak_bytes, found.input_ns) == (4 * GIB, 700_000_000)
+    assert found.burst_ns is None
+    history.learn("a", burst(4, 3.0))
+    found = history.find("a", 3 * GIB)
+    assert found is not None
+    assert (found.input_ns, found.burst_ns) == (700_000_000, 3 * NS_PER_S)
+    (again, *_) = History.of(history.records()).candidates("a", 3 * GIB)
+    assert again.input_ns == 700_000_000

@@ -387,7 +387,7 @@ def test_a_gpu_that_draws_no_power_counts_as_idle_though_it_looks_busy() -> None
     assert "b" not in host.paused
 
 
-def test_the_monitor_looks_fast_only_while_somebody_queues() -> None:
+def test_the_monitor_looks_fast_only_while_an_input_comes_and_slower_while_one_queues() -> None:
     host = Host()
 
     def rate() -> int:
@@ -399,9 +399,13 @@ def test_the_monitor_looks_fast_only_while_somebody_queues() -> None:
     assert rate() == host.settings.shared_poll_ns
     busy(host, "a")
     assert rate() == host.settings.shared_poll_ns
+    host.work("b")
+    host.run(10 * MS)
+    assert rate() == host.settings.fast_poll_ns, "it is to be held before it launches"
     host.work("b", share=1.0)
     host.run(100 * MS)
-    assert rate() == host.settings.fast_poll_ns
+    assert "b" in host.paused
+    assert rate() == host.settings.queue_poll_ns
     host.end("a")
     host.end("b")
     assert rate() == host.settings.idle_poll_ns

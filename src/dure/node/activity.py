@@ -22,6 +22,12 @@ DUTY_SPAN_NS = 1 * NS_PER_S
 """Memory of the average use of compute."""
 DUTY_SEEN_NS = 1_500_000_000
 """Use of compute is known after this long: the samples' lag and some."""
+FULL_WINDOW = 0.99
+"""A sample of more than this does not tell when in its window, or before, the work began."""
+TOO_LATE = 0.8
+"""Part of its time for input after which one is taken to have launched that was held too late."""
+LONGEST_WINDOW_NS = 1_100_000_000
+"""NVML's samples cover 1 s at most, and are seen at the next look."""
 SATURATED = 0.95
 """A GPU busy for this part of a window is busy all the time."""
 
@@ -62,14 +68,22 @@ class Activity:
     """Length of the present burst so far as it would be alone, without its allocations."""
     input_ns: float = 0.0
     """Time it has run since its memory rose: for its input copy, at first."""
+    launch_ns: int | None = None
+    """Of that, before its first launch, where that is clear: to be learned, and then forgotten."""
     launched: bool = False
     """It was let go with its input copied: the burst counts from there."""
+    ahead_ns: float = 0.0
+    """Time it had run for its input when it was let go so."""
     duty: float | None = None
     """Part of the GPU's time it uses when it may."""
     _base_bytes: int = 0
     _others: float = 0.0
     _utilization: float = 0.0
     _seen_ns: int | None = None
+    _straight: bool = False
+    """It has not been held since its memory rose, nor had samples of an earlier burst."""
+    _first_work: tuple[float, float] | None = None
+    """Its time for input when the first sample showed work, and the share in that."""
     _alive_ns: int = 0
     """Last sign of life: memory changed, a sample of work, or it was let go."""
     _deaf_until_ns: int = 0
@@ -91,12 +105,13 @@ class Activity:
         """It was held and may go on; `launch`: with its input copied, for its turn."""
         self._alive_ns = max(self._alive_ns, now_ns)
         if launch and self.phase is Phase.INPUT:
-            self.work_ns, self.launched = 0.0, True
+            self.work_ns, self.launched, self.ahead_ns = 0.0, True, self.input_ns
 
     def advance(self, now_ns: int, *, held: bool) -> None:
         """Time has passed; `held`: it was kept from the GPU all the while."""
         elapsed = now_ns - self._seen_ns if self._seen_ns is not None else 0
         self._seen_ns = now_ns
+        self._straight = self._straight and not held
         if held or elapsed <= 0 or not self.active:
             return
         self.input_ns += elapsed
@@ -114,7 +129,7 @@ class Activity:
         if rose or before - look.memory_bytes >= RISE_BYTES or self._works(look.now_ns):
             self._alive_ns = look.now_ns
         if self.active:
-            return self._go_on(look, rose, settings)
+            return self._go_on(look, rose, settings, kept=kept)
         self._base_bytes = min(self._base_bytes, look.memory_bytes)
         if look.memory_bytes == 0:
             self.phase = Phase.ABSENT
@@ -122,15 +137,19 @@ class Activity:
             self.phase = Phase.INPUT if rose else Phase.COMPUTE
             self.peak_bytes = look.memory_bytes
             self.work_ns = self.input_ns = self._duty_sum_ns = 0.0
-            self.launched = False
+            self.launched, self.launch_ns = False, None
+            self._straight = rose and look.now_ns >= self._deaf_until_ns
+            self._first_work = None
         return None
 
-    def _go_on(self, look: Look, rose: bool, settings: NodeSettings) -> Burst | None:
+    def _go_on(self, look: Look, rose: bool, settings: NodeSettings, *, kept: bool) -> Burst | None:
         """One table within a burst."""
         self.peak_bytes = max(self.peak_bytes, look.memory_bytes)
         if rose and self.phase is Phase.INPUT:
             self.work_ns = self.input_ns = 0.0
+            self._straight = look.now_ns >= self._deaf_until_ns
         if self._works(look.now_ns):
+            self._find_launch(kept=kept)
             self.phase = Phase.COMPUTE
         taken = self.peak_bytes - self._base_bytes
         freed = self.peak_bytes - look.memory_bytes
@@ -140,6 +159,23 @@ class Activity:
             self._deaf_until_ns = look.now_ns + settings.window_ns
             return self._end(look.now_ns, Phase.QUIET, 0)
         return None
+
+    def _find_launch(self, *, kept: bool) -> None:
+        """When it launched: as long before the first sample of work as that has work in it.
+
+        How long the sample's window is shows when the next one comes with another share.
+        """
+        if self.phase is Phase.INPUT and self._straight and self.share < FULL_WINDOW:
+            self._first_work = self.input_ns, self.share
+        elif self.phase is Phase.INPUT and kept and not self.launched:
+            # It is held and computes: it was held too late, by a time that is too long.
+            self.launch_ns = round(TOO_LATE * self.input_ns)
+        elif self._first_work is not None and self.share != self._first_work[1]:
+            seen_ns, share = self._first_work
+            window_ns = self.input_ns - seen_ns
+            self._first_work = None
+            if self._straight and window_ns <= LONGEST_WINDOW_NS:
+                self.launch_ns = max(0, round(seen_ns - share * window_ns))
 
     def silent_at_ns(self, settings: NodeSettings) -> int:
         """When a burst is over if there is no further sign of life."""

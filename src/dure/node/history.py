@@ -30,6 +30,13 @@ class ImageRecord:
     """The same from the launch on, of those whose input had been copied before."""
     share: float | None = None
     """Part of the GPU's time used in bursts, alone."""
+    inputs_ns: tuple[int, ...] = ()
+    """Time from the allocation to the first launch, of those that were not held in between."""
+
+    @property
+    def input_ns(self) -> int | None:
+        """The time its input takes. The shortest seen, as work is never seen too early."""
+        return min(self.inputs_ns, default=None)
 
     @property
     def burst_ns(self) -> int | None:
@@ -92,6 +99,13 @@ class History:
                 share=burst.share if burst.share is not None else record.share,
             )
         )
+
+    def learn_input(self, image: str, memory_bytes: int, input_ns: int) -> None:
+        """Take in the time from one allocation to the launch after it."""
+        known = self._records.get(image, {}).get(_size(memory_bytes))
+        record = known or ImageRecord(image, memory_bytes)
+        inputs_ns = (*record.inputs_ns, input_ns)[-LENGTHS_KEPT:]
+        self._keep(replace(record, inputs_ns=inputs_ns))
 
     def candidates(self, image: str, memory_bytes: int) -> tuple[ImageRecord, ...]:
         """Sizes a task of this image may have that uses so much memory by now, smallest first."""

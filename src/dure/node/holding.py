@@ -14,6 +14,8 @@ COPY_WAITED_NS = 20 * NS_PER_MS
 
 The lock itself takes 0.5 ms, writing it down before some milliseconds.
 """
+FREEZES_KEPT = 5
+"""Of the last freezes, to know how long one takes."""
 
 
 def hold(
@@ -138,13 +140,24 @@ def paused(state: NodeState, track: Track, event: PauseEnded) -> list[NodeInstru
     if track.grip is Grip.TAKING:
         track.grip = Grip.HELD
         if event.way is PauseWay.CUDA_LOCK and state.now_ns - track.held_ns >= COPY_WAITED_NS:
-            state.unit_of(track).primed = True
+            unit = state.unit_of(track)
+            # With no more memory than a context it waited for that to be made, not for a copy.
+            more = unit.activity.memory_bytes >= state.settings.context_bytes
+            unit.primed = unit.primed or more
         if event.way is PauseWay.DOCKER:
             track.paused_by_others = False  # the runtime pauses once: this pause is Dure's
+            _learn_freeze(state, track)
     elif track.grip is Grip.FREE:
         # An answer to what was asked in an earlier life of the container.
         return release(track, "nobody wants it paused")
     return []
+
+
+def _learn_freeze(state: NodeState, track: Track) -> None:
+    """How long a freeze takes; one in a set-up has to wait for the driver, and does not count."""
+    if sum(track.memory_bytes.values()) >= state.settings.context_bytes:
+        took_ns = state.now_ns - track.held_ns
+        state.freezes_ns = (*state.freezes_ns, took_ns)[-FREEZES_KEPT:]
 
 
 def _not_paused(state: NodeState, track: Track, event: PauseEnded) -> list[NodeInstruction]:

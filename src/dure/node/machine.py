@@ -7,6 +7,7 @@ the instructions returned.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, ClassVar
 
 from dure.domain.containers import NodeView, PauseWay
@@ -236,6 +237,7 @@ class NodeMachine:
             gpus={uuid: gpu.state() for uuid, gpu in state.gpus.items()},
             history=state.history,
             settings=self.settings,
+            freeze_ns=round(median(state.freezes_ns)) if state.freezes_ns else None,
         )
 
     def _overdue(self) -> list[NodeInstruction]:
@@ -277,11 +279,12 @@ class NodeMachine:
         units = [unit for unit in state.units.values() if unit.gpus]
         sharing = state.count(lambda _: True)
         crowded = any(sharing(unit) for unit in units)
-        coming = [unit for unit in units if unit.activity.phase is Phase.INPUT]
+        coming = [unit for unit in units if _copies(unit)]
         company = safety.Company(state) if coming else None
-        arriving = company is not None and any(company.has(unit) for unit in coming)
-        if any(unit.gripped for unit in units) or arriving:
+        if company is not None and any(company.has(unit) for unit in coming):
             every_ns = settings.fast_poll_ns
+        elif any(unit.gripped for unit in units):
+            every_ns = settings.queue_poll_ns
         else:
             every_ns = settings.shared_poll_ns if crowded else settings.idle_poll_ns
         if every_ns == self._poll_ns:
@@ -329,6 +332,12 @@ class NodeMachine:
         GuardChanged: _guard,
         TimePassed: _time,
     }
+
+
+def _copies(unit: Unit) -> bool:
+    """Whether a unit brings its input: it is to be held before its launch, at the right moment."""
+    activity = unit.activity
+    return activity.phase is Phase.INPUT and not activity.launched and not unit.gripped
 
 
 def _due_ns(unit: Unit, settings: NodeSettings) -> int:

@@ -9,7 +9,7 @@ from dure.node.history import ImageRecord
 
 def _handovers() -> dict[PauseWay, int]:
     # `docker pause` and `unpause` take 35 ms each on a server, the CUDA lock and unlock 0.5 ms;
-    # both wait for one look of the monitor (5 ms).
+    # both wait for a look of the monitor (5 ms on average).
     return {PauseWay.DOCKER: 75 * NS_PER_MS, PauseWay.CUDA_LOCK: 6 * NS_PER_MS}
 
 
@@ -50,8 +50,10 @@ class NodeSettings:
 
     # Looking
 
-    fast_poll_ns: int = 5 * NS_PER_MS
-    """How often the monitor looks while somebody queues."""
+    fast_poll_ns: int = 10 * NS_PER_MS
+    """How often the monitor looks while somebody brings its input beside others."""
+    queue_poll_ns: int = 20 * NS_PER_MS
+    """The same while somebody queues and nobody does so: ends are foreseen, or last for a while."""
     shared_poll_ns: int = 50 * NS_PER_MS
     """The same while nobody queues but several containers could collide."""
     idle_poll_ns: int = 250 * NS_PER_MS
@@ -69,6 +71,9 @@ class NodeSettings:
     """The same where memory is still below what is known of the task, or may be."""
     context_bytes: int = 1 * GIB
     """A CUDA context alone takes up to this; less tells nothing of a task's input."""
+
+    context_ns: int = 220 * NS_PER_MS
+    """To make a CUDA context; ten at once took 1.4 s each, as the driver makes them by turns."""
 
     # The strategy `dure`
 
@@ -91,8 +96,10 @@ class NodeSettings:
     """The next is let go when this part of the burst before it is left.
 
     The copy of results, in which the GPU computes nothing, takes 5 to 11 % of the bursts measured;
-    while two share a GPU they lose 7 % of that time, an idle GPU loses all of it.
+    while two share a GPU they lose 7 to 12 % of that time, an idle GPU loses all of it.
     """
+    most_lead_ns: int = 200 * NS_PER_MS
+    """But not earlier than this, and what is left of its input: 1.5 GB of results take 0.15 s."""
     copy_bytes_per_s: float = 6e9
     """Pace of an input copy from ordinary memory, measured on one host with an H200. On another it
     was 3.5; in the simulation half of the pace costs less than a pace taken for half."""

@@ -54,6 +54,8 @@ class NodeState:
     tracks: dict[ContainerId, Track] = field(default_factory=dict)
     units: dict[UnitKey, Unit] = field(default_factory=dict)
     gpus: dict[GpuUuid, Gpu] = field(default_factory=dict)
+    freezes_ns: tuple[int, ...] = ()
+    """How long the last freezes took to take effect."""
 
     def add(self, container: Container, found: bool) -> Track:
         """A container began to run, or was found."""
@@ -224,6 +226,9 @@ class NodeState:
             ),
         )
         burst = activity.look(look, self.settings, kept=unit.kept)
+        if activity.launch_ns is not None:
+            self.history.learn_input(unit.image, activity.memory_bytes, activity.launch_ns)
+            activity.launch_ns = None
         if activity.share >= self.settings.light_share * activity.fair_share:
             unit.worked = True
         self._followed(unit, burst, was_active=was_active)

@@ -9,6 +9,7 @@ from dure.domain.node_instructions import Pause
 from dure.domain.units import GIB, NS_PER_S
 from dure.node.history import ImageRecord
 from dure.node.settings import NodeSettings
+from dure.node.units import Unit
 from tests.node.factories import BOTH, GPU, MS, OTHER_GPU, Host, container
 
 DOCKER = (PauseWay.DOCKER,)
@@ -493,3 +494,107 @@ def test_a_health_checked_container_is_not_frozen_for_anothers_copy() -> None:
         host.work(name, 4.0)
     host.run(20 * MS)
     assert {pause.way for pause in host.paused.values()} <= {PauseWay.CUDA_LOCK}
+
+
+def unit_of(host: Host, name: str) -> Unit:
+    return host.machine.state.unit_of(host.machine.state.tracks[ContainerId(name)])
+
+
+def test_a_lock_that_waited_for_a_context_does_not_count_as_an_input() -> None:
+    host = host_with(known("job", 3.0), ways=LOCK)
+    host.prompt = False
+    for name in ("a", "b", "c"):
+        host.start(container(name, image="job"))
+        host.work(name, 0.5)
+    host.look()
+    host.run(100 * MS)
+    (pause,) = [asked for asked in host.due if isinstance(asked, Pause)]
+    assert pause.container == "c", "two at a time make their context and bring their input"
+    host.send(PauseEnded(host.now_ns, ContainerId("c"), PauseWay.CUDA_LOCK))
+    assert not unit_of(host, "c").primed
+
+
+def test_who_is_held_in_its_set_up_brings_its_input_when_the_first_computes() -> None:
+    host = host_with(known("job", 3.0), ways=LOCK)
+    for name in ("a", "b", "c"):
+        host.start(container(name, image="job"))
+        host.work(name, 0.5)
+    host.run(20 * MS)
+    assert set(host.paused) == {"c"}
+    host.work("a", 4.0, share=1.0)
+    host.run(20 * MS)
+    assert not host.paused, "the link is free for it"
+    for name in ("b", "c"):
+        host.work(name, 4.0)
+    host.run(1000 * MS)
+    assert set(host.paused) == {"b", "c"}
+    assert unit_of(host, "b").primed
+    assert unit_of(host, "c").primed
+
+
+def test_a_crowd_gets_longer_to_set_up_before_it_is_taken_for_small_inputs() -> None:
+    held_after = {}
+    for crowd in (1, 6):
+        host = host_with(ways=LOCK)
+        compute(host, "first", image="other")
+        for number in range(crowd):
+            host.start(container(f"b{number}", image="job"))
+            host.work(f"b{number}", 0.5)
+        began_ns = host.now_ns
+        while "b0" not in host.paused:
+            host.run(10 * MS)
+        held_after[crowd] = host.now_ns - began_ns
+    assert held_after[6] >= held_after[1] + 900 * MS
+
+
+def test_who_was_held_too_early_brings_the_rest_of_its_input_once_its_time_is_learned() -> None:
+    host = host_with(ways=LOCK)
+    for name in ("a", "b"):
+        host.start(container(name, image="job"))
+        host.work(name, 4.0)
+    host.run(500 * MS)
+    assert set(host.paused) == {"b"}
+    early_ns = unit_of(host, "b").activity.input_ns
+    host.run(500 * MS)
+    host.work("a", share=0.5)
+    host.run(200 * MS)
+    host.work("a", share=1.0)
+    host.run(10 * MS)
+    assert host.paused == {}, "a took 0.9 s to its launch, and b had less than half of that"
+    host.run(600 * MS)
+    assert set(host.paused) == {"b"}
+    assert 600 * MS <= unit_of(host, "b").activity.input_ns <= 700 * MS
+    assert early_ns < 450 * MS
+
+
+def test_an_input_is_stopped_in_time_though_no_table_comes() -> None:
+    record = replace(known("job", 3.0), inputs_ns=(800 * MS,))
+    for ways, part in ((LOCK, 0.7), (DOCKER, 0.9)):
+        host = host_with(record, ways=ways)
+        compute(host, "a")
+        host.start(container("b", image="job"))
+        host.work("b", 4.0)
+        host.look()
+        began_ns = host.now_ns
+        host.until(began_ns + 2 * NS_PER_S)
+        ((at_ns, _, _),) = [each for each in host.story if each[1:] == ("pause", "b")]
+        assert abs(at_ns - began_ns - part * 800 * MS) <= 10 * MS
+
+
+def test_a_freeze_is_asked_for_earlier_where_freezes_take_longer() -> None:
+    host = host_with(replace(known("job", 30.0), inputs_ns=(800 * MS,)))
+    compute(host, "a")
+    host.prompt = False
+    asked_after_ns = {}
+    for name in ("b", "c"):
+        host.start(container(name, image="job"))
+        host.work(name, 4.0)
+        host.look()
+        began_ns = host.now_ns
+        while name not in host.paused:
+            host.run(10 * MS)
+        asked_after_ns[name] = host.now_ns - began_ns
+        host.run(150 * MS)
+        host.answer()
+    assert abs(asked_after_ns["b"] - 720 * MS) <= 20 * MS
+    assert abs(asked_after_ns["c"] - 500 * MS) <= 20 * MS

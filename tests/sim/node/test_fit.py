@@ -1,7 +1,9 @@
-"""The model gives back what was measured on one H200 with Docker (design: facts of level 2)."""
+"""The model gives back what was measured on two hosts with an H200 and Docker."""
 
 import pytest
 
+from dure.sim.node.benches.loads import SIZES, Size
+from dure.sim.node.model import SECOND_H200, GpuModel
 from dure.sim.node.results import NodeResult
 from tests.sim.node.worlds import outcome, products
 
@@ -41,3 +43,36 @@ def test_products_one_after_another_follow_the_line_through_the_origin() -> None
     result = outcome(*products(10, 13_312), mode="one-after-another")
     assert result.makespan_s == pytest.approx(10 * alone, rel=1e-6)
     assert result.mean_s == pytest.approx(5.5 * alone, rel=1e-6)
+
+
+@pytest.mark.parametrize(("count", "context_s"), [(1, 0.22), (5, 0.80), (10, 1.40), (20, 3.0)])
+def test_contexts_on_the_second_host_take_turns(count: int, context_s: float) -> None:
+    result = outcome(*products(count, 8_192), gpus=(SECOND_H200,))
+    found = [each.phases_s["context"] for each in result.containers]
+    assert found == [pytest.approx(context_s, rel=0.1)] * count
+
+
+@pytest.mark.parametrize(
+    ("count", "side", "makespan_s"), [(5, 19_456, 18.41), (10, 13_312, 12.74), (20, 8_192, 8.11)]
+)
+def test_plain_sharing_on_the_second_host_takes_as_long_as_measured(
+    count: int, side: int, makespan_s: float
+) -> None:
+    result = outcome(*products(count, side), gpus=(SECOND_H200,))
+    assert result.makespan_s == pytest.approx(makespan_s, rel=0.035)
+
+
+@pytest.mark.parametrize("mode", ["dure-docker", "dure-cuda-lock", "dure-lock-only"])
+@pytest.mark.parametrize("gpu", [GpuModel(), SECOND_H200], ids=["fitted", "second"])
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size.side))
+def test_the_bounds_hold_on_both_hosts(size: Size, gpu: GpuModel, mode: str) -> None:
+    many = [
+        outcome(*products(size.most, size.side, image="matmul"), gpus=(gpu,), mode=each)
+        for each in ("plain", mode)
+    ]
+    plain, managed = many
+    assert plain.mean_s is not None
+    assert managed.mean_s is not None
+    ((_, makespan, mean),) = [bound for bound in size.bounds if bound[0] == mode]
+    assert managed.makespan_s <= makespan * plain.makespan_s
+    assert managed.mean_s <= mean * plain.mean_s

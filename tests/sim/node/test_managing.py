@@ -11,7 +11,7 @@ from dure.sim.node.steps import Allocate, HostWork, Kernel
 from tests.sim.node.worlds import GB, MS, S, container, outcome, products
 
 MANAGED = [name for name, mode in MODES.items() if mode.strategy is not None]
-DURE = ["dure-docker", "dure-cuda-lock"]
+DURE = ["dure-docker", "dure-cuda-lock", "dure-lock-only"]
 
 
 def held(result: NodeResult, at_s: float) -> list[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dure.sim.node.model import GpuModel
 from dure.sim.node.steps import (
     Allocate,
     Close,
@@ -12,6 +13,7 @@ from dure.sim.node.steps import (
     Loop,
     Serve,
 )
+from dure.sim.node.world import START_NS
 from tests.sim.node.worlds import GB, MS, Bench, container, outcome
 
 COPY_MS = 1000 / 6.06
@@ -103,3 +105,52 @@ def test_requests_wait_while_their_server_is_frozen() -> None:
     bench.run()
     latencies = [time / MS for time in bench["web"].history.latencies_ns]
     assert latencies == [pytest.approx(210, abs=1), pytest.approx(510, abs=1), pytest.approx(10)]
+
+
+def test_contexts_are_made_by_turns_where_the_driver_does_so() -> None:
+    gpu = GpuModel(context_ns=220 * MS, context_turn_ns=145 * MS)
+    alone = Bench(container("a", Kernel(100 * MS)), gpus=(gpu,))
+    alone.run()
+    assert alone.ended_ms("a") == pytest.approx(220 + 100, abs=1)
+    four = Bench(*(container(f"a{n}", HostWork(0), Allocate(GB)) for n in range(4)), gpus=(gpu,))
+    four.run()
+    assert four.ended_ms("a3") == pytest.approx(4 * 145, abs=1)
+
+
+def test_a_freeze_waits_for_the_part_of_the_context_under_way_and_stops_the_next() -> None:
+    bench = Bench(container("a", Kernel(100 * MS)))
+    effective: list[int] = []
+    bench.at(110 * MS, lambda now_ns: bench["a"].begin_freeze(now_ns, effective.append))
+    bench.at(1000 * MS, bench["a"].let_go)
+    bench.run()
+    assert [(at_ns - START_NS) / MS for at_ns in effective] == [pytest.approx(150, abs=1)]
+    assert bench.ended_ms("a") == pytest.approx(1000 + 50 + 100, abs=1)
+
+
+def test_a_lock_waits_for_the_whole_context_and_holds_the_call_after_it() -> None:
+    bench = Bench(container("a", Allocate(GB), Kernel(100 * MS)))
+    effective = bench.lock("a", 60 * MS, 900 * MS)
+    bench.run()
+    assert [time / MS for time in effective] == [pytest.approx(200, abs=1)]
+    assert bench.ended_ms("a") == pytest.approx(900 + 100, abs=1)
+
+
+def test_memory_of_a_context_is_seen_while_it_is_made() -> None:
+    bench = Bench(container("a", Kernel(100 * MS)))
+    seen: list[int] = []
+    for time_ms in (50, 150):
+        bench.at(time_ms * MS, lambda now_ns: seen.append(len(bench.world.table(now_ns).tasks)))
+    bench.run()
+    assert seen == [0, 1]
+
+
+def test_who_dies_in_the_middle_of_its_context_leaves_the_driver_to_the_others() -> None:
+    gpu = GpuModel(context_ns=200 * MS, context_turn_ns=200 * MS)
+    bench = Bench(container("a", Kernel(MS)), container("b", Kernel(100 * MS)), gpus=(gpu,))
+
+    def kill(now_ns: int) -> None:
+        bench["a"].processes[0].kill(now_ns)
+
+    bench.at(150 * MS, kill)
+    bench.run()
+    assert bench.ended_ms("b") == pytest.approx(150 + (200 - 75) + 100, abs=1)

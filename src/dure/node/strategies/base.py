@@ -78,6 +78,8 @@ class Scene:
     gpus: Mapping[GpuUuid, GpuState]
     history: History
     settings: NodeSettings
+    freeze_ns: int | None = None
+    """How long a freeze takes to take effect here; None: there was none yet."""
 
 
 class Strategy(Protocol):

@@ -43,7 +43,10 @@ class _Round:
     def count_inputs(self, waiting: list[Unit]) -> None:
         """Inputs of those who have their turn, and of those whose lock waits for the copy."""
         for unit in self.scene.units:
-            copying = unit.turn_ns is not None and self.forecast.input_left_ns(unit) > 0
+            left_ns = self.forecast.input_left_ns(unit) if unit.turn_ns is not None else 0
+            copying = left_ns > 0
+            if copying and waiting:
+                self.wakes.append(self.scene.now_ns + left_ns)
             if unit.activity.active and (
                 copying or (unit in waiting and unit.primed and unit.taking)
             ):
@@ -219,10 +222,13 @@ class DureStrategy:
         ready = forecast.ready_to_hold(unit)
         begun = unit.wait_ns is not None and not unit.gripped
         # A lock that has not taken effect waits for the copy under way: that is input, too.
-        settled = unit.gripped and (unit.primed or unit.taking)
+        primed = unit.primed and not forecast.lacks_input(unit)
+        settled = unit.gripped and (primed or unit.taking)
         if begun or (now.may_input(unit) and not settled):
             now.add_input(unit)
             if unit.gripped or not ready:
+                left_ns = forecast.needed_ns(unit) - round(unit.activity.input_ns)
+                now.wakes.append(now.scene.now_ns + max(1, left_ns))
                 return Verdict(Say.PRIME, "it brings its input while another computes")
             return Verdict(Say.WAIT, f"its input is in; {reason}", primed=True)
         if unit.gripped:

@@ -11,6 +11,9 @@ from dure.node.units import Unit
 
 INPUT_PART = 0.45
 """At least this part of a task's memory is taken to be input; of a matrix product 2/3 are."""
+LEARNED_PART = {PauseWay.CUDA_LOCK: 0.7, PauseWay.DOCKER: 0.9}
+"""Held when this part of the time an input is known to take is over. The lock lets the copy under
+way end, so it may come early, but not before the last of several copies; a freeze may not."""
 MOST_LEAD = 0.3
 """The next is never let go before this part of a burst is left."""
 OVERLONG = 2.0
@@ -73,22 +76,33 @@ class Forecast:
         if length_ns is None and unit.activity.launched:
             whole_ns = record.left_ns(held=False)
             if whole_ns is not None:
-                length_ns = max(whole_ns // 2, whole_ns - self._input_ns(unit))
+                input_ns = min(self._input_ns(unit), round(unit.activity.ahead_ns))
+                length_ns = max(whole_ns // 2, whole_ns - input_ns)
         return length_ns
 
+    def _learned_ns(self, unit: Unit) -> int | None:
+        """The time a unit's input takes, as learned."""
+        record = unit.record(self.scene.history)
+        return record.input_ns if record is not None else None
+
     def _input_ns(self, unit: Unit) -> int:
-        """At most the time a unit's input takes: all its memory, copied."""
+        """The time a unit's input takes, as learned, or at most: all its memory, copied."""
         settings = self.scene.settings
+        learned_ns = self._learned_ns(unit)
+        if learned_ns is not None:
+            return learned_ns
         record = unit.record(self.scene.history)
         peak_bytes = max(unit.activity.peak_bytes, record.peak_bytes if record is not None else 0)
         size = max(0, peak_bytes - settings.context_bytes // 2)
         return round(size / settings.copy_bytes_per_s * NS_PER_S)
 
     def input_left_ns(self, unit: Unit) -> int:
-        """What is left of the copy of a unit's input, at most."""
+        """What is left of a unit's set-up and of the copy of its input, at most."""
         activity = unit.activity
         if activity.phase is Phase.COMPUTE or activity.launched:
             return 0
+        if self.setting_up(unit):
+            return self.scene.settings.context_ns + self._input_ns(unit)
         left_ns = max(0, self._input_ns(unit) - round(activity.input_ns))
         # A lock that waited for one copy may have another before it, hardly a longer one.
         return min(left_ns, round(activity.input_ns)) if unit.primed else left_ns
@@ -103,21 +117,39 @@ class Forecast:
         if served and following.primed:
             return self.handover_ns(following)
         length_ns = self.burst_ns(unit) or 0
-        ahead_ns = settings.lead_share * length_ns + self.input_left_ns(following)
+        results_ns = min(settings.lead_share * length_ns, settings.most_lead_ns)
+        ahead_ns = results_ns + self.input_left_ns(following)
         return self.handover_ns(following) + round(min(ahead_ns, MOST_LEAD * length_ns))
 
-    def input_under_way(self, unit: Unit) -> bool:
-        """Whether a unit copies its input by now, or has it: the moment to hold it."""
-        activity, settings = unit.activity, self.scene.settings
-        if activity.phase is Phase.COMPUTE:
-            return True
-        known = self.scene.history.candidates(unit.image, activity.memory_bytes)
-        if known and activity.memory_bytes >= SAME_PEAK * known[-1].peak_bytes:
-            return True
-        # Where more is to come, or may, it gets some time to take it.
-        early = bool(known) or activity.memory_bytes < settings.context_bytes
-        patience_ns = settings.input_patience_ns if early else settings.settle_ns
-        return activity.input_ns >= patience_ns
+    def setting_up(self, unit: Unit) -> bool:
+        """Whether a unit makes its CUDA context, as far as its memory tells."""
+        activity = unit.activity
+        return (
+            activity.phase is Phase.INPUT
+            and activity.memory_bytes < self.scene.settings.context_bytes
+            and not self._reached(unit)
+            and activity.input_ns < self._setup_ns(unit)
+        )
+
+    def _setup_ns(self, unit: Unit) -> int:
+        """Who has no more memory than a context after this time has a small input.
+
+        The driver makes contexts by turns, so it is the longer the more are made.
+        """
+        settings = self.scene.settings
+        makers = sum(
+            other.activity.phase is Phase.INPUT
+            and other.activity.memory_bytes < settings.context_bytes
+            and not unit.gpus.isdisjoint(other.gpus)
+            for other in self.scene.units
+        )
+        return settings.input_patience_ns + makers * settings.context_ns
+
+    def _reached(self, unit: Unit) -> bool:
+        """Whether a unit has the most memory that tasks like it ever took."""
+        memory_bytes = unit.activity.memory_bytes
+        known = self.scene.history.candidates(unit.image, memory_bytes)
+        return bool(known) and memory_bytes >= SAME_PEAK * known[-1].peak_bytes
 
     def ready_to_hold(self, unit: Unit) -> bool:
         """Whether a unit that brings its input ahead of its turn is to be held now.
@@ -126,9 +158,44 @@ class Forecast:
         it, but also before a second copy; a freeze takes effect at once. Both come when a good part
         of the input is in.
         """
-        if not self.input_under_way(unit):
-            return False
+        return unit.activity.input_ns >= self.needed_ns(unit)
+
+    def needed_ns(self, unit: Unit) -> int:
+        """How long a unit has to have run since its memory rose before it is to be held."""
         if unit.activity.phase is Phase.COMPUTE:
-            return True
-        enough_ns = min(INPUT_PART * self._input_ns(unit), self.scene.settings.input_ahead_ns)
-        return unit.activity.input_ns >= enough_ns
+            return 0
+        return max(self._patience_ns(unit), self._enough_ns(unit))
+
+    def lacks_input(self, unit: Unit) -> bool:
+        """Whether too little of a unit's input is in for it to stay held."""
+        activity = unit.activity
+        if activity.phase is not Phase.INPUT or activity.launched:
+            return False
+        return activity.input_ns < self._enough_ns(unit)
+
+    def _patience_ns(self, unit: Unit) -> int:
+        """How long a unit's memory has to have stayed: by then its input is being copied."""
+        settings = self.scene.settings
+        if self._reached(unit):
+            return 0
+        if unit.activity.memory_bytes < settings.context_bytes:
+            return self._setup_ns(unit)
+        # Where more is to come, or may, it gets some time to take it.
+        early = self.scene.history.candidates(unit.image, unit.activity.memory_bytes)
+        return settings.input_patience_ns if early else settings.settle_ns
+
+    def _enough_ns(self, unit: Unit) -> int:
+        """How much of the time for its input a unit has to have had."""
+        learned_ns, settings = self._learned_ns(unit), self.scene.settings
+        if learned_ns is None:
+            guess_ns = min(INPUT_PART * self._input_ns(unit), settings.input_ahead_ns)
+            return round(guess_ns - self._effect_ns(unit))
+        part_ns = LEARNED_PART[self.way(unit)] * learned_ns
+        return round(min(part_ns, learned_ns - 2 * self._effect_ns(unit)))
+
+    def _effect_ns(self, unit: Unit) -> int:
+        """How long a pause takes to take effect, as far as that is known."""
+        usual_ns = self.handover_ns(unit) // 2
+        if self.way(unit) is PauseWay.CUDA_LOCK or self.scene.freeze_ns is None:
+            return usual_ns
+        return max(usual_ns, self.scene.freeze_ns)

@@ -146,10 +146,21 @@ class SimContainer:
     def begin_lock(self, now_ns: int, done: Callable[[int], None]) -> None:
         """Hold all its CUDA calls back; done when the copies under way are over."""
         self.locking = True
+        one_done = self._counted(now_ns, done)
+        for process in list(self.processes):
+            process.lock(now_ns, one_done)
+
+    def begin_freeze(self, now_ns: int, done: Callable[[int], None]) -> None:
+        """Stop the CPU side of all of it; done when the driver has let it."""
+        one_done = self._counted(now_ns, done)
+        for process in list(self.processes):
+            process.freeze(now_ns, one_done)
+
+    def _counted(self, now_ns: int, done: Callable[[int], None]) -> Callable[[int], None]:
+        """To be called by each of its processes; the last one's call is passed on."""
         left = len(self.processes)
         if not left:
             done(now_ns)
-            return
 
         def one_done(at_ns: int) -> None:
             nonlocal left
@@ -157,11 +168,10 @@ class SimContainer:
             if not left:
                 done(at_ns)
 
-        for process in list(self.processes):
-            process.lock(now_ns, one_done)
+        return one_done
 
     def keep(self, now_ns: int, holder: Holder, way: PauseWay) -> None:
-        """The pause takes effect; one by lock began with `begin_lock`."""
+        """The pause takes effect; it began with `begin_lock` or `begin_freeze`."""
         self.hold = Hold(holder, way, now_ns)
         if way is PauseWay.DOCKER:
             for process in self.processes:

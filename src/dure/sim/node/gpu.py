@@ -31,6 +31,7 @@ class Gpu:
         self._compute = EqualShare(agenda, lambda n: 1.0 if n == 1 else 1.0 / (n * slowed))
         self._into = EqualShare(agenda, _link_rate(model, model.copy_in_bytes_per_s))
         self._out_of = EqualShare(agenda, _link_rate(model, model.copy_out_bytes_per_s))
+        self._contexts = EqualShare(agenda, model.context_rate)
         self._kernels: dict[Piece, tuple[int, bool]] = {}
         """Pid, and whether it only waits for a peer."""
         self.memory: dict[int, int] = {}
@@ -88,6 +89,15 @@ class Gpu:
     def stop_copy(self, now_ns: int, piece: Piece, *, into_gpu: bool) -> float:
         """Interrupt a copy; the bytes that are left."""
         return (self._into if into_gpu else self._out_of).stop(now_ns, piece)
+
+    def make_context_part(self, now_ns: int, done: Done) -> Piece:
+        """Start the driver's work on one part of a context."""
+        part_ns = self.model.context_ns / self.model.context_parts
+        return self._contexts.begin(now_ns, part_ns, done)
+
+    def stop_context(self, now_ns: int, piece: Piece) -> None:
+        """The process died in it."""
+        self._contexts.stop(now_ns, piece)
 
     # What NVML says
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dure.domain.containers import PauseWay
+from dure.domain.containers import PauseWay, TaskTable
 from dure.domain.ids import ContainerId
 from dure.domain.node_events import (
     ContainerEnded,
@@ -30,7 +30,7 @@ from dure.domain.node_instructions import (
     Tell,
     WakeAt,
 )
-from dure.domain.units import NS_PER_S
+from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.node.history import ImageRecord
 from dure.node.machine import NodeMachine
 from dure.node.settings import NodeSettings
@@ -40,6 +40,8 @@ from dure.sim.node.model import HostModel
 from dure.sim.node.runtime import SimRuntime
 from dure.sim.node.world import START_NS, World
 
+_REFRESH_NS = 100 * NS_PER_MS
+"""How often the machine is shown a table that says the same as the last one."""
 _MOST_TOLD = 200
 """Messages that are kept; all are counted."""
 
@@ -69,6 +71,8 @@ class Manager:
         self._poll = 0
         """Numbers the monitor's timers; an older one is void."""
         self._next_poll_ns = 0
+        self._fed: tuple[TaskTable | None, int] = (None, 0)
+        """The last table the machine was shown, and when."""
         self._wake = 0
         self._known: dict[ContainerId, int] = {}
         """Containers the machine was told of, and which of their lives."""
@@ -159,6 +163,7 @@ class Manager:
     def _begin(self, now_ns: int, _: object) -> None:
         self._machine = NodeMachine(self._settings)
         self._poll_every_ns = self._settings.idle_poll_ns
+        self._fed = (None, 0)
         self._known.clear()
         self._feed(GuardChanged(now_ns, None if self._guarded else Missing.WATCHDOG))
         if not self.runtime.docker_away:
@@ -227,7 +232,13 @@ class Manager:
             return
         # Set before the machine speaks, which may wish to look sooner.
         self._poll_at(now_ns + self._poll_every_ns)
-        self._feed(TableTaken(now_ns, self._world.table(now_ns)))
+        table = self._world.table(now_ns)
+        fed, fed_ns = self._fed
+        same = fed is not None and (table.gpus, table.tasks) == (fed.gpus, fed.tasks)
+        if same and now_ns - fed_ns < _REFRESH_NS:
+            return
+        self._fed = table, now_ns
+        self._feed(TableTaken(now_ns, table))
 
     def _woken(self, now_ns: int, wake: int) -> None:
         if wake == self._wake:

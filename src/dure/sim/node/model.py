@@ -38,6 +38,13 @@ class GpuModel:
     the first start to the last end, of which the kernels are 15.1 to 15.7 s."""
     context_ns: int = 200 * NS_PER_MS
     """To make a CUDA context; with the copy, 0.7 s from a 19,456² product's start to its kernel."""
+    context_turn_ns: int = 0
+    """The driver makes contexts by turns, and each of several takes so much of its time; 0: they
+    do not hinder one another."""
+    context_parts: int = 4
+    """A context is made in so many parts, of which a freeze lets the one under way end."""
+    context_hidden_parts: int = 2
+    """Parts before its memory is seen: ten started together were seen after 0.6 of 1.4 s."""
     context_bytes: int = 512 * MIB
     """Memory of a context by itself."""
     memory_call_ns: int = 200 * NS_PER_US
@@ -51,6 +58,23 @@ class GpuModel:
     limit_w: float = 700.0
     peer_patience_ns: int = 480 * NS_PER_S
     """A collective is given up after this long; the heartbeat of PyTorch's NCCL."""
+
+    def context_rate(self, contexts: int) -> float:
+        """Pace of each of so many contexts that are made at once, over that of one alone."""
+        turns_ns = self.context_turn_ns * contexts
+        return min(1.0, self.context_ns / turns_ns) if turns_ns else 1.0
+
+
+SECOND_H200 = GpuModel(
+    switch_loss=0.115,
+    copy_in_bytes_per_s=3.45 * _GB,
+    copy_out_bytes_per_s=12.0 * _GB,
+    link_bytes_per_s=28.0 * _GB,
+    context_ns=220 * NS_PER_MS,
+    context_turn_ns=145 * NS_PER_MS,
+)
+"""As measured on another host with an H200 and Docker: slower copies, of which several go on beside
+one another; contexts of which one takes 0.22 s, five at once 0.8 s, ten 1.4 s, twenty 3.0 s."""
 
 
 @dataclass(frozen=True, slots=True)

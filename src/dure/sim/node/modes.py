@@ -43,5 +43,11 @@ MODES: dict[str, Mode] = {
             "dure",
             (PauseWay.CUDA_LOCK, PauseWay.DOCKER),
         ),
+        Mode(
+            "dure-lock-only",
+            "the same where containers are never frozen (`--pause-with cuda-lock`)",
+            "dure",
+            (PauseWay.CUDA_LOCK,),
+        ),
     )
 }

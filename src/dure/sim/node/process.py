@@ -70,12 +70,15 @@ class Process:
         self._begun = False
         """Whether the present operation is under way, not only due."""
         self._piece: Piece | None = None
+        self._context_parts = 0
+        """Of its CUDA context, that are made."""
         self._left: float = 0.0
         """Of a host's work, in nanoseconds, or of a copy, in bytes, while it is interrupted."""
         self._timer = 0
         """Numbers the timers; an older one is void."""
         self._timer_end_ns = 0
         self._lock_done: Callable[[int], None] | None = None
+        self._freeze_done: Callable[[int], None] | None = None
 
     def start(self, now_ns: int) -> None:
         """Begin the program."""
@@ -89,9 +92,23 @@ class Process:
 
     # Keeping it from the GPU
 
-    def freeze(self, now_ns: int) -> None:
-        """Stop its CPU side; a kernel that was launched runs on."""
+    @property
+    def making_context(self) -> bool:
+        """Whether the driver works on its context right now."""
+        return self._begun and self._lacks_context()
+
+    def freeze(self, now_ns: int, done: Callable[[int], None] | None = None) -> None:
+        """Stop its CPU side; a kernel that was launched runs on. Done at once, or when the part of
+        its context that is being made is there."""
         self._frozen = True
+        if self.making_context:
+            self._freeze_done = done
+            return
+        self._stop_cpu(now_ns)
+        if done is not None:
+            done(now_ns)
+
+    def _stop_cpu(self, now_ns: int) -> None:
         if not self._begun:
             return
         match self._operation:
@@ -107,6 +124,7 @@ class Process:
         if not self._frozen:
             return
         self._frozen = False
+        self._freeze_done = None
         match self._operation:
             case HostWork() if self._begun:
                 self._set_timer(now_ns, round(self._left))
@@ -116,9 +134,11 @@ class Process:
                 self._attempt(now_ns)
 
     def lock(self, now_ns: int, done: Callable[[int], None]) -> None:
-        """Hold its CUDA calls back; done when the copy it is in, if any, is over."""
+        """Hold its CUDA calls back; done when the copy it is in, if any, is over, or its context
+        is made."""
         self._locked = True
-        if self._begun and isinstance(self._operation, Copy) and not self._frozen:
+        copying = self._begun and isinstance(self._operation, Copy)
+        if (copying or self.making_context) and not self._frozen:
             self._lock_done = done
         else:
             done(now_ns)
@@ -161,28 +181,44 @@ class Process:
         """Begin the operation that is due, unless something keeps it from that."""
         operation = self._operation
         ends = operation is None
-        if self._frozen or (self._locked and (ends or isinstance(operation, CUDA_CALLS))):
+        if self._frozen:
+            return
+        # A lock waits for the end of a call, and the context is made in one.
+        between = 0 < self._context_parts < self.gpu.model.context_parts
+        if self._locked and not between and (ends or isinstance(operation, CUDA_CALLS)):
             return
         if operation is None:
             self._end(now_ns, Ending.DONE)
-        elif isinstance(operation, Allocate | Copy | Kernel | Meet) and not self.on_gpu:
+        elif self._lacks_context():
             self._begun = True
-            self._agenda.note(now_ns + self.gpu.model.context_ns, self._context_made)
+            self._piece = self.gpu.make_context_part(now_ns, self._context_part_made)
         else:
             self._begun = True
             self._begin(now_ns, operation)
 
-    def _context_made(self, now_ns: int, _: object) -> None:
-        """The driver's own work; a freeze waits for it."""
-        if self.ended:
-            return
-        self._begun = False
-        self.phases_ns["context"] += now_ns - self._since_ns
-        self._since_ns = now_ns
-        if self.gpu.allocate(self.pid, self.gpu.model.context_bytes):
-            self._attempt(now_ns)
-        else:
+    def _lacks_context(self) -> bool:
+        """Whether its next call needs a context that is not whole yet."""
+        needs = isinstance(self._operation, Allocate | Copy | Kernel | Meet)
+        return needs and self._context_parts < self.gpu.model.context_parts
+
+    def _context_part_made(self, now_ns: int) -> None:
+        """The driver's own work, which a freeze interrupts between two parts."""
+        model = self.gpu.model
+        self._begun, self._piece = False, None
+        self._context_parts += 1
+        if self._context_parts == model.context_hidden_parts and not self.gpu.allocate(
+            self.pid, model.context_bytes
+        ):
             self._end(now_ns, Ending.OUT_OF_MEMORY)
+            return
+        if self._context_parts == model.context_parts:
+            self.phases_ns["context"] += now_ns - self._since_ns
+            self._since_ns = now_ns
+            self._tell_locked(now_ns)
+        if self._freeze_done is not None:
+            done, self._freeze_done = self._freeze_done, None
+            done(now_ns)
+        self._attempt(now_ns)
 
     def _begin(self, now_ns: int, operation: Operation) -> None:
         match operation:
@@ -216,6 +252,7 @@ class Process:
                 self.gpu.free(self.pid, held if wanted is None else wanted)
             case Close():
                 self.gpu.close(self.pid)
+                self._context_parts = 0
         self._set_timer(now_ns, self.gpu.model.memory_call_ns)
 
     def _copy(self, now_ns: int, size_bytes: float) -> None:
@@ -238,10 +275,14 @@ class Process:
         self._begun = False
         self._piece = None
         self.phases_ns[_kind(self._operation)] += now_ns - self._since_ns
+        self._tell_locked(now_ns)
+        self._next(now_ns)
+
+    def _tell_locked(self, now_ns: int) -> None:
+        """What a lock waited for is over."""
         if self._lock_done is not None:
             done, self._lock_done = self._lock_done, None
             done(now_ns)
-        self._next(now_ns)
 
     def _end(self, now_ns: int, ending: Ending) -> None:
         self.ended = True
@@ -249,13 +290,16 @@ class Process:
         piece, operation = self._piece, self._operation
         self._piece = None
         match operation:
+            case _ if piece is not None and self._lacks_context():
+                self.gpu.stop_context(now_ns, piece)
             case Copy() if piece is not None:
                 self.gpu.stop_copy(now_ns, piece, into_gpu=operation.into_gpu)
             case Kernel() | Meet() if piece is not None:
                 self.gpu.end(now_ns, piece)
         self.gpu.close(self.pid)
-        if self._lock_done is not None:
-            done, self._lock_done = self._lock_done, None
+        self._tell_locked(now_ns)
+        if self._freeze_done is not None:
+            done, self._freeze_done = self._freeze_done, None
             done(now_ns)
         self._around.process_ended(now_ns, self, ending)
 

@@ -127,10 +127,8 @@ class SimRuntime:
                 self._agenda.note(due_ns, self._check_overdue, (container, container.hold))
             self._ended(at_ns, container, job, None)
 
-        if job.way is PauseWay.CUDA_LOCK:
-            container.begin_lock(now_ns, in_effect)
-        else:
-            in_effect(now_ns)
+        begin = container.begin_lock if job.way is PauseWay.CUDA_LOCK else container.begin_freeze
+        begin(now_ns, in_effect)
 
     def _ended(self, now_ns: int, container: SimContainer, job: _Job, error: str | None) -> None:
         queue = self._jobs[container]

@@ -164,7 +164,8 @@ def matmul(side: int) -> tuple[Step, ...]:
     array_bytes = side * side * FLOAT_BYTES
     return (
         Allocate(3 * array_bytes),
-        Copy(2 * array_bytes, into_gpu=True),
+        Copy(array_bytes, into_gpu=True),
+        Copy(array_bytes, into_gpu=True),
         Kernel(matmul_kernel_ns(side)),
         Copy(array_bytes, into_gpu=False),
         Free(),

@@ -3,7 +3,7 @@
 import pytest
 
 from dure.sim.benches.report import BenchReport
-from dure.sim.node.benches.containers import bench_containers
+from dure.sim.node.benches.containers import DURE, bench_containers
 from dure.sim.node.benches.loads import SIZES, Size, mixed, products, variants
 from dure.sim.node.model import GpuModel
 from dure.sim.node.modes import MODES
@@ -21,7 +21,7 @@ def test_every_mode_is_a_row_and_every_count_a_column(report: BenchReport) -> No
     assert [row[0] for row in sizes.rows] == [row[0] for row in unlike.rows] == list(MODES)
     assert sizes.columns[1:3] == ("1", "4")
     assert [row[0] for row in phases.rows] == ["1", "4"]
-    assert [row[0] for row in hosts.rows] == ["as fitted", "NVML window of 1 s"]
+    assert [row[0] for row in hosts.rows] == ["as fitted", "as measured on a second H200"]
     plain = sizes.rows[0]
     assert float(plain[2]) > float(plain[1])
     assert "1.000 / 1.000" in plain
@@ -37,7 +37,7 @@ def test_bounds_are_judged_by_what_was_found(report: BenchReport) -> None:
 def test_the_report_says_that_it_is_simulated_and_has_every_run(report: BenchReport) -> None:
     data = report.data()
     assert data["simulated"] is True
-    assert len(data["runs"]) == 2 * len(MODES) + len(MODES) + 2 * 3
+    assert len(data["runs"]) == 2 * len(MODES) + len(MODES) + 2 * (1 + len(DURE))
 
 
 def test_the_published_sizes_are_the_papers() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.sim.node.containers import ContainerSpec
-from dure.sim.node.model import GpuModel, HostModel
+from dure.sim.node.model import SECOND_H200, GpuModel, HostModel
 from dure.sim.node.run import Setting
 from dure.sim.node.steps import Allocate, HostWork, Kernel, Loop, Serve, Step, matmul
 
@@ -37,8 +37,16 @@ class Size:
         return self.counts[-1]
 
 
-_LARGE = (("dure-docker", 0.92, 0.65), ("dure-cuda-lock", 0.92, 0.65))
-_SMALL = (("dure-docker", 1.02, 1.02), ("dure-cuda-lock", 1.05, 0.75))
+_LARGE = (
+    ("dure-docker", 0.92, 0.65),
+    ("dure-cuda-lock", 0.92, 0.65),
+    ("dure-lock-only", 0.92, 0.65),
+)
+_SMALL = (
+    ("dure-docker", 1.02, 1.02),
+    ("dure-cuda-lock", 1.05, 0.75),
+    ("dure-lock-only", 1.05, 0.75),
+)
 SIZES = (
     Size(19_456, (1, 2, 3, 4, 5), _LARGE),
     Size(13_312, (1, 2, 4, 6, 8, 10), _LARGE),
@@ -111,6 +119,7 @@ def variants() -> tuple[Variant, ...]:
     slow_docker = HostModel(docker_pause_ns=100 * NS_PER_MS, docker_resume_ns=100 * NS_PER_MS)
     gpus = {
         "as fitted": fitted,
+        "as measured on a second H200": SECOND_H200,
         "NVML window of 1 s": GpuModel(sample_window_ns=NS_PER_S),
         "copies twice as fast": GpuModel(
             copy_in_bytes_per_s=2 * fitted.copy_in_bytes_per_s,
