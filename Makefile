@@ -12,7 +12,7 @@ DATA_FIGURES := bench/fleet.py bench/packing.py
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help native demo test test-slow test-faults test-docker test-kube test-soak check bench clean
+.PHONY: help native demo test test-slow test-faults test-docker test-kube test-services test-soak check bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -44,6 +44,10 @@ test-docker: native ## queue, pause and thaw real containers, on the emulator; a
 test-kube: $(READY) ## run against a real Kubernetes, which the first call builds; as root it installs haproxy
 	tools/build_kube > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
 	$(BIN)/pytest -m kube -rs
+
+test-services: $(READY) ## run against real PostgreSQL and NATS servers; as root it installs them
+	tools/ensure_services || test "$$DURE_REQUIRE_SERVICES" != 1
+	$(BIN)/pytest -m services -rs
 
 test-soak: native ## ten minutes of tenants that come, go and are killed (DURE_SOAK_S=600)
 	DURE_SOAK_S=$${DURE_SOAK_S:-600} $(BIN)/pytest -m slow -s --timeout=0 tests/faults/test_soak.py

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dure.kube.backoff import Backoff
+from dure.kit.backoff import Backoff
 from dure.kube.errors import (
     KubeConflictError,
     KubeError,

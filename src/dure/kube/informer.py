@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from dure.kube.backoff import Backoff
+from dure.kit.backoff import Backoff
 from dure.kube.client import PAGE_SIZE, KubeClient
 from dure.kube.errors import KubeError, KubeExpiredError
 from dure.kube.requests import Scope, WatchEvent

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 
+from dure.kit.backoff import Backoff
 from dure.kube.access import Access
-from dure.kube.backoff import Backoff
 from dure.kube.errors import (
     KubeError,
     KubeOverloadedError,

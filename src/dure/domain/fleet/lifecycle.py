@@ -1,4 +1,4 @@
-"""Lives of jobs, their attempts and clusters at the centre: the states, and which step may follow."""
+"""Lives of jobs, attempts and clusters at the centre: their states, and which step may follow."""
 
 from collections.abc import Mapping
 from enum import Enum

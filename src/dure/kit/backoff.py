@@ -10,7 +10,7 @@ class Backoff:
 
     first_s: float = 0.2
     limit_s: float = 10.0
-    """Also how late a cluster that came back may be noticed."""
+    """Also how late something that came back may be noticed."""
     chance: random.Random = field(default_factory=random.Random, repr=False)
     _next_s: float = field(default=0.0, init=False)
 

@@ -1,0 +1,1 @@
+"""The process at the centre of the fleet."""

@@ -1,0 +1,1 @@
+"""What can be done with each kind of row inside a transaction."""

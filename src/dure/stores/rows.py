@@ -1,0 +1,267 @@
+"""What the store keeps, as frozen rows: one class for each table, fields named as its columns.
+
+`revision` counts the changes of a row; `put` refuses a row whose revision is not the stored one.
+Times are nanoseconds since 1970.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from dure.domain.fleet.lifecycle import AttemptState, ClusterState, JobPhase
+
+Json = Mapping[str, Any]
+"""A JSON object, as its owner wrote it."""
+
+
+class TenantKind(Enum):
+    """Levels of the tenants' tree."""
+
+    TENANT = "tenant"
+    TEAM = "team"
+    SERVICE = "service"
+
+
+class Role(Enum):
+    """What a token's bearer may do."""
+
+    ADMIN = "admin"
+    TENANT = "tenant"
+    VIEWER = "viewer"
+    MEMBER = "member"
+
+
+class FeedKind(Enum):
+    """What a series of points from outside says."""
+
+    TARIFF = "tariff"
+    CARBON = "carbon"
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A node of the tree tenant → team → service; its path is its name: `acme/vision/ocr`."""
+
+    path: str
+    kind: TenantKind
+    parent: str | None = None
+    spec: Json = field(default_factory=dict)
+    revision: int = 1
+    created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A vNode pool."""
+
+    name: str
+    tenant: str | None = None
+    """Its owner; None: the fleet's."""
+    spec: Json = field(default_factory=dict)
+    revision: int = 1
+    created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A named setting of the planner."""
+
+    name: str
+    spec: Json = field(default_factory=dict)
+    revision: int = 1
+    created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A member cluster, and how far the centre and it have come."""
+
+    name: str
+    kind: str
+    spec: Json = field(default_factory=dict)
+    state: ClusterState = ClusterState.JOINED
+    incarnation: str = ""
+    """Of the member that last said hello."""
+    last_contact_ns: int | None = None
+    desired_revision: int = 0
+    """Of the desired set that the centre last decided."""
+    accepted_epoch: int = 0
+    accepted_revision: int = 0
+    """Of the desired set that the member last accepted."""
+    revision: int = 1
+    created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One submitted job; its id sorts by the time of submission."""
+
+    id: str
+    tenant: str
+    name: str
+    spec: Json
+    team: str = ""
+    service: str = ""
+    array_id: str | None = None
+    array_index: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    phase: JobPhase = JobPhase.QUEUED
+    priority: int = 0
+    attempt: int = 0
+    """Number of its latest attempt; 0: none yet."""
+    cluster: str | None = None
+    reason: str = ""
+    """Why it is in its phase, for people."""
+    revision: int = 1
+    submitted_ns: int = 0
+    updated_ns: int = 0
+    ended_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a job in a cluster; epoch and desired_revision say which plan asked for it."""
+
+    job_id: str
+    attempt: int
+    cluster: str
+    epoch: int
+    desired_revision: int
+    exclusive: bool = True
+    """Training and batch: no other attempt may be live. Serving may overlap."""
+    state: AttemptState = AttemptState.RESERVED
+    reason: str = ""
+    """Of a refusal or an end."""
+    spec: Json = field(default_factory=dict)
+    """What the plan said about it: slices, nodes, allotment."""
+    reserved_ns: int = 0
+    committed_ns: int | None = None
+    running_ns: int | None = None
+    releasing_ns: int | None = None
+    gone_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a tenant may spend in a period, in money or grams, and what it has spent."""
+
+    tenant: str
+    name: str
+    unit: str
+    limit_amount: float
+    period_start_ns: int
+    period_end_ns: int
+    spent_amount: float = 0.0
+    spec: Json = field(default_factory=dict)
+    revision: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a tenant owes for a period."""
+
+    id: str
+    tenant: str
+    period_start_ns: int
+    period_end_ns: int
+    currency: str
+    amount: float
+    carbon_g: float
+    lines: Json = field(default_factory=dict)
+    created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A named series of tariffs or carbon intensities."""
+
+    name: str
+    kind: FeedKind
+    unit: str
+    spec: Json = field(default_factory=dict)
+    revision: int = 1
+    created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPoint:
+    """The value of a feed from an instant on."""
+
+    feed: str
+    at_ns: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A credential; only the SHA-256 of its secret is stored."""
+
+    id: str
+    secret_hash: str
+    role: Role
+    name: str = ""
+    tenant: str | None = None
+    """That its bearer may see and touch; needed for the role tenant."""
+    cluster: str | None = None
+    """That its bearer may speak for; needed for the role member."""
+    created_ns: int = 0
+    expires_ns: int | None = None
+    revoked_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """A request that was carried out once, and the answer it got."""
+
+    tenant: str
+    key: str
+    body_hash: str
+    answer: Json
+    created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """Something that happens in a transaction; gets its number when that commits."""
+
+    kind: str
+    subject: str
+    tenant: str | None = None
+    data: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened; later ones have greater numbers, without gaps."""
+
+    seq: int
+    at_ns: int
+    kind: str
+    subject: str
+    tenant: str | None = None
+    data: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Who asked for what, and how it ended."""
+
+    id: str
+    at_ns: int
+    actor: str
+    action: str
+    subject: str
+    outcome: str
+    tenant: str | None = None
+    data: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Leadership for a time, by the database's clock; its epoch fences what the holder writes."""
+
+    name: str
+    holder: str
+    epoch: int
+    expires_ns: int

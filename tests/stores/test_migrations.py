@@ -1,0 +1,68 @@
+import asyncio
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from dure.stores import migrate, tables
+from dure.stores.engine import StoreSettings, open_engine
+from dure.stores.errors import SchemaTooNewError
+from dure.stores.rows import Budget, Tenant, TenantKind
+from dure.stores.store import Store
+from tests.stores.helpers import asynchronous, job
+
+
+@asynchronous
+async def test_migrations_make_exactly_the_tables_the_code_uses(address: str) -> None:
+    async with Store.open(address) as store:
+        assert await store.migrate() == migrate.latest_schema()
+    engine = open_engine(address, StoreSettings())
+
+    def differences(connection: sa.Connection) -> list[Any]:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        return list(compare_metadata(context, tables.metadata))
+
+    async with engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+    await engine.dispose()
+
+
+@asynchronous
+async def test_a_database_of_the_version_before_is_taken_forward_with_what_it_holds(
+    address: str,
+) -> None:
+    async with Store.open(address) as store:
+        assert await store.migrate("0001") == "0001"
+        sent = job()
+        async with store.transaction() as tx:
+            await tx.tenants.add(Tenant("acme", TenantKind.TENANT))
+            await tx.jobs.add(sent)
+        assert await store.migrate() == migrate.latest_schema() != "0001"
+        async with store.transaction() as tx:
+            assert (await tx.jobs.get(sent.id)).spec == sent.spec
+            await tx.budgets.add(Budget("acme", "month", "KRW", 1.0, 0, 1))
+        assert await store.migrate() == migrate.latest_schema()
+
+
+@asynchronous
+async def test_a_newer_schema_is_refused_and_left_as_it_is(address: str) -> None:
+    async with Store.open(address) as store:
+        await store.migrate()
+        newer = sa.text("UPDATE alembic_version SET version_num = '9999'")
+        async with store.transaction() as tx:
+            await tx.link.execute(newer, "version")
+        with pytest.raises(SchemaTooNewError, match="schema 9999 was made by a newer version"):
+            await store.migrate()
+        async with store.reading() as tx:
+            assert await tx.tenants.all() == ()
+
+
+@asynchronous
+async def test_servers_that_start_together_migrate_once(address: str) -> None:
+    stores = [Store.open(address) for _ in range(4)]
+    schemas = await asyncio.gather(*(store.migrate() for store in stores))
+    assert set(schemas) == {migrate.latest_schema()}
+    for store in stores:
+        await store.close()
