@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kube.cluster import KubeCluster
+from tests.kube.programs import wait_until
 
 
 def _started(cluster: KubeCluster) -> KubeCluster:
@@ -57,6 +58,8 @@ def namespace(kube: KubeCluster) -> Iterator[str]:
     """A namespace of the simple cluster for one test."""
     name = f"test-{secrets.token_hex(4)}"
     kube.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    wait_until("Pods may be made there", lambda: kube.has(account))
     yield name
     kube.start()
     kube.request("DELETE", f"/api/v1/namespaces/{name}")
