@@ -30,7 +30,7 @@ from dure.devices import library
 from dure.devices.nvml import GpuFacts, NoGpuError, Nvml
 from dure.devices.segments import make_room_for_descriptors
 from dure.domain.errors import DureError
-from dure.domain.units import GIB, NS_PER_MS, NS_PER_S
+from dure.domain.units import GIB, MIB, NS_PER_MS, NS_PER_S
 from dure.sim.benches.report import BenchReport, Grid, Tell, Verdict, number, silent
 
 LIMIT_NS = 2 * NS_PER_MS
@@ -76,7 +76,8 @@ class _StandIn:
         return [(pid, stamp_us, float(share)) for pid, share in zip(self.pids, shares, strict=True)]
 
     def memory(self, index: int) -> tuple[int, int]:
-        return _GPU.memory_bytes, len(self.pids) * GIB // 4
+        """Another sum at every look, so that each has to list the processes."""
+        return _GPU.memory_bytes, len(self.pids) * GIB // 4 + self.now_ns % MIB
 
     def utilization(self, index: int) -> float:
         return 1.0

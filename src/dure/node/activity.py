@@ -24,6 +24,9 @@ DUTY_SEEN_NS = 1_500_000_000
 """Use of compute is known after this long: the samples' lag and some."""
 FULL_WINDOW = 0.99
 """A sample of more than this does not tell when in its window, or before, the work began."""
+CLEAR_WORK = 0.5
+"""A sample below this may be the making of a context, which computes for 30 to 60 ms: seen on an
+H200 as shares of 0.04 to 0.31 while inputs were copied. The second sample makes work certain."""
 TOO_LATE = 0.8
 """Part of its time for input after which one is taken to have launched that was held too late."""
 LONGEST_WINDOW_NS = 1_100_000_000
@@ -84,6 +87,8 @@ class Activity:
     """It has not been held since its memory rose, nor had samples of an earlier burst."""
     _first_work: tuple[float, float] | None = None
     """Its time for input when the first sample showed work, and the share in that."""
+    _faint: float | None = None
+    """The first sample of work where that is faint: it may not be its own."""
     _alive_ns: int = 0
     """Last sign of life: memory changed, a sample of work, or it was let go."""
     _deaf_until_ns: int = 0
@@ -139,7 +144,7 @@ class Activity:
             self.work_ns = self.input_ns = self._duty_sum_ns = 0.0
             self.launched, self.launch_ns = False, None
             self._straight = rose and look.now_ns >= self._deaf_until_ns
-            self._first_work = None
+            self._first_work = self._faint = None
         return None
 
     def _go_on(self, look: Look, rose: bool, settings: NodeSettings, *, kept: bool) -> Burst | None:
@@ -148,9 +153,7 @@ class Activity:
         if rose and self.phase is Phase.INPUT:
             self.work_ns = self.input_ns = 0.0
             self._straight = look.now_ns >= self._deaf_until_ns
-        if self._works(look.now_ns):
-            self._find_launch(kept=kept)
-            self.phase = Phase.COMPUTE
+        self._hear(look.now_ns, kept=kept)
         taken = self.peak_bytes - self._base_bytes
         freed = self.peak_bytes - look.memory_bytes
         if look.memory_bytes == 0:
@@ -160,14 +163,32 @@ class Activity:
             return self._end(look.now_ns, Phase.QUIET, 0)
         return None
 
+    def _hear(self, now_ns: int, *, kept: bool) -> None:
+        """Take in the last sample of its work."""
+        if not self._works(now_ns):
+            self._faint = None
+            if self.phase is Phase.INPUT:
+                self._first_work = None
+            return
+        if self.phase is Phase.INPUT and self.share < CLEAR_WORK:
+            if self._faint is None:
+                self._faint = self.share
+            if self._faint == self.share:
+                if self._straight and self._first_work is None:
+                    self._first_work = self.input_ns, self.share
+                return
+        self._find_launch(kept=kept)
+        self.phase = Phase.COMPUTE
+
     def _find_launch(self, *, kept: bool) -> None:
         """When it launched: as long before the first sample of work as that has work in it.
 
         How long the sample's window is shows when the next one comes with another share.
         """
-        if self.phase is Phase.INPUT and self._straight and self.share < FULL_WINDOW:
+        first = self._first_work is None and self.phase is Phase.INPUT
+        if first and self._straight and self.share < FULL_WINDOW:
             self._first_work = self.input_ns, self.share
-        elif self.phase is Phase.INPUT and kept and not self.launched:
+        elif first and kept and not self.launched:
             # It is held and computes: it was held too late, by a time that is too long.
             self.launch_ns = round(TOO_LATE * self.input_ns)
         elif self._first_work is not None and self.share != self._first_work[1]:

@@ -166,3 +166,16 @@ def test_what_is_known_of_a_process_goes_with_it(gone: int) -> None:
     book.keep({3 - gone})
     assert book.share(gone, 0) == 0.0
     assert book.share(3 - gone, 0) == 0.5
+
+
+def test_processes_are_listed_again_when_memory_changed_or_after_a_while() -> None:
+    script = Script(rows={0: [(HERE, GIB)]})
+    one = looker(script)
+    assert len(one.look(10**9).tasks) == 1
+    script.rows = {0: [(HERE, GIB), (OTHER, GIB)]}
+    assert len(one.look(10**9 + 10 * NS_PER_MS).tasks) == 1, "the sum is what it was"
+    assert len(one.look(10**9 + 110 * NS_PER_MS).tasks) == 2
+    script.rows, script.used = {0: []}, (100 * GIB, 9 * GIB)
+    assert one.look(10**9 + 120 * NS_PER_MS).tasks == ()
+    script.rows, script.used = {0: [(HERE, GIB)]}, None
+    assert len(one.look(10**9 + 130 * NS_PER_MS).tasks) == 1, "who does not tell is asked each time"

@@ -1,7 +1,9 @@
 """One look at all GPUs (the paper's Algorithm 1): NVML's lists joined with containers' processes.
 
-Memory and processes are read at every look. Utilisation, samples and power change only when NVML
-closes a window, several times slower than the fastest looks, and are read accordingly. NVML is
+A look reads the memory in use, and the processes with theirs where that has changed: asking for
+each of many processes costs a millisecond, for their sum a small part of it. Utilisation, samples
+and power change only when NVML closes a window, several times slower than the fastest looks, and
+are read accordingly. NVML is
 not believed blindly: a pid must exist, and nobody holds more memory than there is.
 """
 
@@ -18,6 +20,9 @@ from dure.domain.units import NS_PER_MS, NS_PER_S
 
 _SLOW_NS = 40 * NS_PER_MS
 """Between two readings of what NVML averages: a quarter of its shortest window, 1/6 s."""
+_LIST_NS = 100 * NS_PER_MS
+"""Between two lists of processes while the memory in use stays: two changes may make up for one
+another."""
 _RARE_NS = 10 * NS_PER_S
 """Between two readings of what hardly changes, such as the power limit."""
 _NEVER_NS = -(1 << 62)
@@ -129,6 +134,8 @@ class _Gpu:
     utilization: float = 0.0
     power_w: float | None = None
     power_limit_w: float | None = None
+    total_bytes: int = 0
+    """As NVML tells it with the memory in use; 0: not told yet."""
     used_bytes: int = 0
     mps: bool = False
     """Whether processes were seen under an MPS server."""
@@ -138,6 +145,9 @@ class _Gpu:
     tasks: dict[int, GpuTask] = field(default_factory=dict)
     """By pid, as of the last look: a row that says the same is the same object, which makes tables
     cheap to make and to compare."""
+    rows: list[tuple[int, int]] = field(default_factory=list)
+    """Pid and bytes of each process, as last listed."""
+    listed_ns: int = _NEVER_NS
     slow_ns: int = _NEVER_NS
     rare_ns: int = _NEVER_NS
 
@@ -161,7 +171,7 @@ class Looker:
         listed: list[list[tuple[int, int]]] = []
         for gpu in self._gpus:
             self._read_slowly(gpu, now_ns)
-            listed.append(self._processes(gpu))
+            listed.append(self._processes(gpu, now_ns))
         pids = {pid for rows in listed for pid, _ in rows}
         known = self.book.look_up(pids, now_ns)
         self.left_out = len(pids) - len(known)
@@ -198,21 +208,25 @@ class Looker:
             gpu.power_limit_w = reader.power_limit_w(index)
             gpu.mps = bool(reader.processes(index, mps=True))
 
-    def _processes(self, gpu: _Gpu) -> list[tuple[int, int]]:
+    def _processes(self, gpu: _Gpu, now_ns: int) -> list[tuple[int, int]]:
         """Each process once, also those under MPS."""
+        read = self.reader.memory(gpu.facts.index)
+        if read is not None and 0 <= read[1] <= read[0]:
+            still = read == (gpu.total_bytes, gpu.used_bytes)
+            gpu.total_bytes, gpu.used_bytes = read
+            if still and now_ns - gpu.listed_ns < _LIST_NS:
+                return gpu.rows
         rows = self.reader.processes(gpu.facts.index)
         if gpu.mps:
             rows += self.reader.processes(gpu.facts.index, mps=True)
-        return list(dict(rows).items())
+        gpu.rows, gpu.listed_ns = list(dict(rows).items()), now_ns
+        return gpu.rows
 
-    def _load(self, gpu: _Gpu, uuid: GpuUuid) -> GpuLoad:
-        total_bytes = gpu.facts.memory_bytes
-        read = self.reader.memory(gpu.facts.index)
-        if read is not None and 0 <= read[1] <= read[0]:
-            total_bytes, gpu.used_bytes = read
+    @staticmethod
+    def _load(gpu: _Gpu, uuid: GpuUuid) -> GpuLoad:
         return GpuLoad(
             gpu=uuid,
-            memory_total_bytes=total_bytes,
+            memory_total_bytes=gpu.total_bytes or gpu.facts.memory_bytes,
             memory_used_bytes=gpu.used_bytes,
             utilization=gpu.utilization,
             power_w=gpu.power_w,

@@ -32,8 +32,9 @@ CHANGED = b"t"
 IDLE_PERIOD_NS = 250 * NS_PER_MS
 """Until told otherwise."""
 _LEAST_PERIOD_NS = 2 * NS_PER_MS
-_REST = 4
-"""However slow a look is, so many parts of five are left to others."""
+_LOOKING = 0.1
+"""However dear a look is, no more than this part of one core goes into looking. The time it waits
+for a driver that makes contexts does not count: then looks are needed most."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,11 +84,11 @@ def watch(monitor: Monitor, line: socket.socket) -> None:
     poller = select.poll()
     poller.register(line.fileno(), select.POLLIN)
     while True:
-        began_ns = time.monotonic_ns()
-        changed, took_ns = monitor.tick(began_ns)
+        began_ns, used_ns = time.monotonic_ns(), time.process_time_ns()
+        changed, _ = monitor.tick(began_ns)
         if changed and not _tell(line):
             return
-        rest_ns = took_ns * (_REST + 1)
+        rest_ns = round((time.process_time_ns() - used_ns) / _LOOKING)
         while True:
             due_ns = began_ns + max(period_ns, _LEAST_PERIOD_NS, rest_ns)
             left_ns = due_ns - time.monotonic_ns()

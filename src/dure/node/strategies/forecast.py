@@ -104,8 +104,10 @@ class Forecast:
         if self.setting_up(unit):
             return self.scene.settings.context_ns + self._input_ns(unit)
         left_ns = max(0, self._input_ns(unit) - round(activity.input_ns))
-        # A lock that waited for one copy may have another before it, hardly a longer one.
-        return min(left_ns, round(activity.input_ns)) if unit.primed else left_ns
+        if unit.primed and self.way(unit) is PauseWay.CUDA_LOCK:
+            # A lock that waited for one copy may have another before it, hardly a longer one.
+            left_ns = min(left_ns, round(activity.input_ns))
+        return left_ns
 
     def lead_ns(self, unit: Unit, following: Unit, served: bool) -> int:
         """How long before the end of a burst the next unit is let go.

@@ -99,6 +99,11 @@ class Gpu:
         """The process died in it."""
         self._contexts.stop(now_ns, piece)
 
+    def context_made(self, now_ns: int, pid: int) -> None:
+        """The driver's own kernels in it count as the process's."""
+        self._account(now_ns)
+        self._meter.count(pid, self.model.context_busy_ns)
+
     # What NVML says
 
     def load(self, now_ns: int) -> GpuLoad:
@@ -171,6 +176,11 @@ class _Meter:
             if skipped > 0:
                 self.read_ns += skipped * window_ns
         self._add(now_ns, running)
+
+    def count(self, pid: int, used_ns: int) -> None:
+        """Something short ran in the window that goes on."""
+        if used_ns:
+            self._used_ns[pid] += used_ns
 
     def _add(self, until_ns: int, running: list[tuple[int, bool]]) -> None:
         span_ns = until_ns - self.read_ns

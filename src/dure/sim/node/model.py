@@ -45,6 +45,8 @@ class GpuModel:
     """A context is made in so many parts, of which a freeze lets the one under way end."""
     context_hidden_parts: int = 2
     """Parts before its memory is seen: ten started together were seen after 0.6 of 1.4 s."""
+    context_busy_ns: int = 0
+    """Of the making of a context, how long kernels of the driver run; samples count them."""
     context_bytes: int = 512 * MIB
     """Memory of a context by itself."""
     memory_call_ns: int = 200 * NS_PER_US
@@ -72,9 +74,11 @@ SECOND_H200 = GpuModel(
     link_bytes_per_s=28.0 * _GB,
     context_ns=220 * NS_PER_MS,
     context_turn_ns=145 * NS_PER_MS,
+    context_busy_ns=40 * NS_PER_MS,
 )
 """As measured on another host with an H200 and Docker: slower copies, of which several go on beside
-one another; contexts of which one takes 0.22 s, five at once 0.8 s, ten 1.4 s, twenty 3.0 s."""
+one another; contexts of which one takes 0.22 s, five at once 0.8 s, ten 1.4 s, twenty 3.0 s, and
+whose making shows as 4 to 31 % of a window of 0.19 s."""
 
 
 @dataclass(frozen=True, slots=True)

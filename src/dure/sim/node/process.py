@@ -212,6 +212,7 @@ class Process:
             self._end(now_ns, Ending.OUT_OF_MEMORY)
             return
         if self._context_parts == model.context_parts:
+            self.gpu.context_made(now_ns, self.pid)
             self.phases_ns["context"] += now_ns - self._since_ns
             self._since_ns = now_ns
             self._tell_locked(now_ns)
