@@ -224,8 +224,9 @@ def test_violations_of_services_raise_the_weight_of_promises() -> None:
 def test_a_known_id_is_not_taken_twice() -> None:
     made = machine(cluster("east"))
     submit(made, job())
-    (warning,) = submit(made, job())
+    (warning,) = submit(made, job(hours=3.0))
     assert isinstance(warning, Warn)
+    assert submit(made, job()) == []
     assert len(orders(made.handle(RoundDue(0)))) == 1
 
 

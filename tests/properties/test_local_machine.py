@@ -1,6 +1,7 @@
 """Whatever happens to a cluster, its local stage oversubscribes, loses and doubles nothing."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dure.domain.fleet.events import (
     AllotmentsSet,
+    ForeignUsed,
+    InstanceFound,
     InstanceWarm,
     LoadsObserved,
     NodeBack,
+    NodeCordoned,
     NodeLost,
     OrderGiven,
     RoundDue,
+    StartFailed,
     TenantSet,
 )
 from dure.domain.fleet.instructions import ReportSummary
@@ -24,6 +29,7 @@ from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.tenancy import Allotment, FleetTenant, VNodePool
 from dure.domain.fleet.workloads import Workload, WorkloadKind
 from dure.domain.ids import PoolId, TenantId, WorkloadId
+from dure.domain.units import GIB
 from dure.fleet.local.settings import LocalSettings, QueueRules, TidyRules
 from dure.fleet.local_machine import LocalMachine
 from tests.fleet.local.factories import (
@@ -66,6 +72,9 @@ class History(RuleBasedStateMachine):
         self.rig.tell(TenantSet(0, FleetTenant(TenantId("b"), priority=1), POOLS[1:]))
         self.count = 0
         self.down: set[int] = set()
+        self.cordoned: set[int] = set()
+        self.foreign: dict[int, ForeignUsed] = {}
+        self.allotments: tuple[Allotment, ...] = ()
         self.open: dict[str, int] = {}
         """Attempts of orders that were given and neither ended, withdrawn nor turned down."""
         self.services: dict[str, Workload] = {}
@@ -183,12 +192,81 @@ class History(RuleBasedStateMachine):
         """A node dies or comes back; most of the time nothing happens."""
         if node >= NODES:
             self.rig.round(1)
-        elif node in self.down:
+        elif node in self.down or node in self.cordoned:
+            switched_off = node in self.rig.off and node not in self.down
             self.down.discard(node)
+            self.cordoned.discard(node)
             self.rig.tell(NodeBack(self.rig.now_ns, node))
+            if switched_off:
+                self.rig.off.add(node)
         else:
             self.down.add(node)
             self.rig.tell(NodeLost(self.rig.now_ns, node))
+
+    @rule(node=st.integers(0, 2 * NODES))
+    def cordon(self, node: int) -> None:
+        """A node takes nothing new; what runs there runs on."""
+        if node < NODES:
+            self.off_with(node)
+            before = dict(self.rig.running)
+            assert self.rig.tell(NodeCordoned(self.rig.now_ns, node)) == []
+            assert self.rig.running == before
+            self.rig.round()
+
+    def off_with(self, node: int) -> None:
+        """A node that was down comes back cordoned."""
+        if node in self.down:
+            self.down.discard(node)
+            self.rig.off.discard(node)
+        self.cordoned.add(node)
+
+    @rule(
+        node=st.integers(0, 2 * NODES),
+        devices=st.integers(0, 5),
+        cpu_milli=st.integers(0, 80_000),
+        memory_gib=st.integers(0, 600),
+    )
+    def others(self, node: int, devices: int, cpu_milli: int, memory_gib: int) -> None:
+        """Others use a node too."""
+        if node < NODES:
+            use = ForeignUsed(self.rig.now_ns, node, devices, cpu_milli, memory_gib * GIB)
+            self.foreign[node] = use
+            assert self.rig.tell(use) == []
+            self.rig.round()
+
+    @precondition(lambda self: self.rig.running)
+    @rule(data=st.data())
+    def start_fails(self, data: st.DataObject) -> None:
+        """An instance could not be brought to its node."""
+        name = data.draw(st.sampled_from(sorted(self.rig.running, key=str)))
+        if name in self.rig.leaving:
+            self.rig.running[name] = self.rig.leaving.pop(name)
+        else:
+            self.rig._forget(name)
+        self.rig.tell(StartFailed(self.rig.now_ns, name, "no room"))
+        self.rig.round()
+
+    @precondition(lambda self: self.rig.running and not self.rig.leaving)
+    @rule(data=st.data())
+    def take_over(self, data: st.DataObject) -> None:
+        """A machine that is told all that runs has room for all of it."""
+        rig, now_ns = self.rig, self.rig.now_ns
+        made = LocalMachine(rig.settings)
+        made.handle(TenantSet(now_ns, FleetTenant(TenantId("a")), POOLS[:1]))
+        made.handle(TenantSet(now_ns, FleetTenant(TenantId("b"), priority=1), POOLS[1:]))
+        leases = rig.machine.floor.leases.by_pool
+        left = tuple(each for each in self.allotments if each.pool in leases)
+        made.handle(AllotmentsSet(now_ns, left))
+        for node in sorted(self.down):
+            made.handle(NodeLost(now_ns, node))
+        for node in sorted(self.cordoned):
+            made.handle(NodeCordoned(now_ns, node))
+        for use in self.foreign.values():
+            made.handle(replace(use, now_ns=now_ns))
+        for name in data.draw(st.permutations(sorted(rig.running, key=str))):
+            found = InstanceFound(now_ns, rig.orders[name], name, rig.running[name], True)
+            assert made.handle(found) == []
+        made.handle(RoundDue(now_ns))
 
     @rule(data=st.data())
     def load(self, data: st.DataObject) -> None:
@@ -219,6 +297,7 @@ class History(RuleBasedStateMachine):
             Allotment(pool_id(name), HERE, count, part, self.revision, until)
             for name, count, part in units
         )
+        self.allotments = allotments
         self.rig.tell(AllotmentsSet(self.rig.now_ns, allotments))
         self.rig.round()
 

@@ -60,6 +60,9 @@ def test_imports_that_point_downwards_are_accepted(tree: Path) -> None:
         ("kit", "dure.domain"),
         ("kit", "dure.kernel"),
         ("sim", "dure.cli"),
+        ("fleet", "google"),
+        ("fleet", "grpc"),
+        ("wire", "dure.fleet"),
     ],
 )
 def test_an_import_against_the_rules_is_refused(tree: Path, importer: str, imported: str) -> None:

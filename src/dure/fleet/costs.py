@@ -21,6 +21,8 @@ from dure.fleet.tracks import HOUR_NS, RunningBook, Track
 KINDS = (WorkloadKind.TRAINING, WorkloadKind.BATCH, WorkloadKind.SERVING)
 TERMS = ("rent", "energy", "carbon", "transfer", "locality", "lateness")
 """Names of the terms in explanations, in the order of `CostTable.parts`."""
+PAID_TERMS = ("rent", "energy", "transfer")
+"""Those that are billed; the others only weigh."""
 
 _LAST_SLOT_H = 48.0
 """Length of the last start slot for occupancy: beyond it, hours are too far off to plan."""

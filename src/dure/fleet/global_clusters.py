@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from dure.domain.fleet.clusters import Cluster
 from dure.domain.fleet.events import (
+    ClusterClosed,
     ClusterJoined,
     ClusterLost,
     ClusterSummarised,
@@ -28,7 +30,12 @@ class ClusterNews:
         state = self._state
         kinds = len(state.sites.kinds)
         back = event.cluster.id in state.sites.lost
+        before = [(row, state.sites.groups[row]) for row in self._rows(event.cluster.id)]
+        self._divided_anew(event.cluster)
         state.sites.join(event.cluster)
+        for row, group in before:
+            if state.sites.groups[row] != group:
+                state.regrouped(row)
         state.see_series(event.cluster)
         state.pools.cluster_joined(event.cluster)
         self._resized()
@@ -55,7 +62,7 @@ class ClusterNews:
         state.sites.lose(event.cluster)
         state.pools.cluster_lost(event.cluster)
         self._resized()
-        rows = set(state.sites.sites_of.get(event.cluster, ()))
+        rows = set(self._rows(event.cluster))
         for track in list(state.tracks.values()):
             if not track.active or track.workload.when_cut_off is WhenCutOff.WAIT:
                 continue
@@ -65,6 +72,12 @@ class ClusterNews:
                 self._abandoned.setdefault(event.cluster, []).append((track.id, attempt))
             if there:
                 place_again(state, track, fence=True)
+        return []
+
+    def closed(self, event: ClusterClosed) -> list[GlobalInstruction]:
+        """Nothing new goes there; what is there stays."""
+        self._state.sites.lose(event.cluster)
+        self._resized()
         return []
 
     def summarised(self, event: ClusterSummarised) -> list[GlobalInstruction]:
@@ -91,6 +104,24 @@ class ClusterNews:
             )
             self._state.see_series(sites.clusters[event.cluster])
         return []
+
+    def _divided_anew(self, cluster: Cluster) -> None:
+        """Where devices are of another kind from now on, what was kept for instances beyond those
+        that were ordered is counted in the old kind: it is found anew."""
+        state = self._state
+        kinds = {group.name: (group.profile, group.mode) for group in cluster.groups}
+        for row in self._rows(cluster.id):
+            group = state.sites.groups[row]
+            if kinds.get(group.name, (group.profile, group.mode)) == (group.profile, group.mode):
+                continue
+            for track in state.tracks.values():
+                for place in track.places.values():
+                    if place.site == row:
+                        state.set_extra(track, place, 0)
+                        state.set_kept(track, place, 0)
+
+    def _rows(self, cluster: ClusterId) -> list[int]:
+        return list(self._state.sites.sites_of.get(cluster, ()))
 
     def _resized(self) -> None:
         state = self._state

@@ -1,8 +1,8 @@
 """The global machine: events in, instructions out. Decides clusters; sees summaries, never devices.
 
 Everything it knows came in an event, so a journal of events replays to the same instructions. News
-of clusters is taken in by `global_clusters`, of workloads by `global_workloads`; `global_rounds`
-decides.
+of clusters is taken in by `global_clusters`, of workloads by `global_workloads`; `adopting` takes
+over what an earlier centre had ordered; `global_rounds` decides.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,12 @@ from typing import Any
 from dure.domain.fleet.decisions import Explanation
 from dure.domain.fleet.events import (
     ArtefactSeen,
+    ClusterClosed,
     ClusterJoined,
     ClusterLost,
     ClusterSummarised,
     GlobalEvent,
+    OrderFound,
     OrderTurnedDown,
     PolicySet,
     RoundDue,
@@ -32,6 +34,7 @@ from dure.domain.fleet.events import (
 )
 from dure.domain.fleet.instructions import GlobalInstruction
 from dure.domain.ids import TenantId, WorkloadId
+from dure.fleet.adopting import order_found
 from dure.fleet.bills import FLEET
 from dure.fleet.global_clusters import ClusterNews
 from dure.fleet.global_rounds import GlobalRounds
@@ -51,9 +54,11 @@ class GlobalMachine:
         self._handlers: dict[type, Callable[[Any], list[GlobalInstruction]]] = {
             ClusterJoined: clusters.joined,
             ClusterLost: clusters.lost,
+            ClusterClosed: clusters.closed,
             ClusterSummarised: clusters.summarised,
             SeriesExtended: clusters.series_extended,
             WorkloadSubmitted: workloads.submitted,
+            OrderFound: lambda event: order_found(self.state, event),
             WorkloadWithdrawn: workloads.withdrawn,
             WorkloadStarted: workloads.started,
             WorkloadProgressed: workloads.progressed,

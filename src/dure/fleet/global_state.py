@@ -181,11 +181,30 @@ class GlobalState:
     def place_of(self, site: int) -> Place:
         """Where pools count the devices of a site."""
         while len(self._places) < len(self.sites):
-            row = len(self._places)
-            group = self.sites.groups[row]
-            cluster = self.sites.names[row].cluster
-            self._places.append(Place(cluster, group.profile, ShareMode(group.mode)))
+            self._places.append(self._place(len(self._places)))
         return self._places[site]
+
+    def _place(self, site: int) -> Place:
+        group = self.sites.groups[site]
+        return Place(self.sites.names[site].cluster, group.profile, ShareMode(group.mode))
+
+    def regrouped(self, site: int) -> None:
+        """A site has other nodes than before: what runs there is still there, maybe in another
+        place as pools count them."""
+        rows = np.flatnonzero(self.running.used & (self.running.site == site))
+        self.sites.columns.free[site] -= self.running.usage[rows].sum(axis=0)
+        self.sites.columns.free[site] -= self.sites.columns.kept[site]
+        new = self._place(site)
+        if site >= len(self._places) or (old := self._places[site]) == new:
+            return
+        self._places[site] = new
+        self._pool_columns = np.zeros(0, dtype=np.int64)
+        for row in rows.tolist():
+            owner = self.running.owner[row]
+            assert owner is not None
+            devices = float(self.running.usage[row, DEVICES])
+            self.pools.gave_back(owner, old, devices)
+            self.pools.took(self.tracks[owner].workload, new, devices)
 
     def resize_place(self, site: int) -> None:
         """A site has other nodes than before: pools hold what its place has now."""
@@ -332,8 +351,22 @@ class GlobalState:
 
     def place(self, track: Track, grant: Grant) -> Order:
         """Give a workload a place: the order to its cluster."""
-        workload, site = track.workload, grant.site
         track.attempt += 1
+        self.occupy(track, track.attempt, grant)
+        return Order(
+            workload=track.workload,
+            site=self.sites.names[grant.site],
+            attempt=track.attempt,
+            instances=grant.instances,
+            resume_share=track.saved_share,
+            start_ns=self.now_ns,
+            explanation=grant.explanation,
+            makes_room=grant.makes_room,
+        )
+
+    def occupy(self, track: Track, attempt: int, grant: Grant) -> None:
+        """Enter a place into all books."""
+        workload, site = track.workload, grant.site
         usage = track.needs.usage[self.sites.columns.kind[site]] * grant.instances
         start_ns = self.now_ns + round(grant.delay_h * HOUR_NS)
         end_ns = start_ns + round(grant.run_h * HOUR_NS) if track.is_job else FOR_EVER_NS
@@ -342,7 +375,7 @@ class GlobalState:
         self.running.money[row], self.running.grams[row] = grant.money, grant.grams
         self.running.priority[row] = track.priority
         self.running.preemptible[row] = workload.preemptible and track.is_job
-        track.places[track.attempt] = PlaceRow(
+        track.places[attempt] = PlaceRow(
             site=site,
             row=row,
             instances=grant.instances,
@@ -361,16 +394,6 @@ class GlobalState:
         track.workers = grant.instances
         track.explanation = grant.explanation
         track.until_ns, track.why = 0, ""
-        return Order(
-            workload=workload,
-            site=self.sites.names[site],
-            attempt=track.attempt,
-            instances=grant.instances,
-            resume_share=track.saved_share,
-            start_ns=self.now_ns,
-            explanation=grant.explanation,
-            makes_room=grant.makes_room,
-        )
 
     def release(self, track: Track, attempt: int, *, undone: bool = False) -> None:
         """A place is given up; `undone`: it never started, so nothing else will say it is free."""

@@ -45,9 +45,14 @@ class WorkloadNews:
     def submitted(self, event: WorkloadSubmitted) -> list[GlobalInstruction]:
         """Known from now on, and looked at in the next round; refused where it can never fit."""
         state, workload = self._state, event.workload
-        if workload.id in state.tracks:
+        known = state.tracks.get(workload.id)
+        if known is not None:
+            if known.workload == workload:
+                return []
             return [Warn(workload.id, "was submitted before and is known", "use another id")]
         track = state.track(workload)
+        track.attempt, track.saved_share = event.last_attempt, event.saved_share
+        track.done_share = track.saved_share
         if len(state.sites) and not possible(track, state.sites).any():
             groups = [
                 (name, group)

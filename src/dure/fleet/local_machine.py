@@ -13,6 +13,20 @@ What the world has to know:
 - Workers beyond `Order.instances` come and go while an elastic gang runs.
 - A `MoveInstance` with `warm_first` is answered by `InstanceWarm`: until then both places are held.
 - A job's instances move and elastic gangs shrink in answer to `CheckpointReached`.
+- `NodeLost` means that what ran there is gone; `NodeCordoned` that nothing new goes there.
+- What others use of a node (`ForeignUsed`) is not given out. If they use more than is free, nothing
+  new goes there, and what Dure's instances give back is left to them.
+- `StartFailed` takes an instance back that was never brought to its node, a gang as a whole. It
+  starts again with new indices, elsewhere if it can; after some failures the order is turned down.
+  While a service moves warm first it means that the replacement failed: the old one stays.
+
+Taking over after a restart, or when nodes are numbered anew: make a machine of the present cluster
+and tell it, before the first `RoundDue`, in this order: `TenantSet`, `AllotmentsSet`, `PolicySet`;
+`NodeLost`, `NodeCordoned`, `ForeignUsed`; `InstanceFound` for each instance that lives, with its
+place in the numbers of now; `InstanceEnded` for those of the same attempts that finished, so that a
+gang that is ending is known as such; `StartFailed` for others of which something is left, so that
+their indices stay used; `OrderGiven` for all orders. An instance whose place is impossible is
+answered by `StopInstance`. The first round completes what is incomplete.
 """
 
 from collections.abc import Callable, Collection
@@ -20,40 +34,45 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dure.domain.errors import InvariantError
-from dure.domain.fleet.decisions import Order
 from dure.domain.fleet.events import (
     AllotmentsSet,
     CheckpointReached,
+    ForeignUsed,
     InstanceEnded,
+    InstanceFound,
     InstanceWarm,
     LoadsObserved,
     LocalEvent,
     NodeBack,
+    NodeCordoned,
     NodeLost,
     OrderGiven,
     OrderWithdrawn,
     PolicySet,
     RoundDue,
+    StartFailed,
     TenantSet,
 )
-from dure.domain.fleet.instructions import LocalInstruction, ReportSummary, TurnDownOrder, Warn
-from dure.domain.fleet.policy import HOUR_NS
+from dure.domain.fleet.instructions import LocalInstruction, ReportSummary
 from dure.domain.ids import WorkloadId
-from dure.fleet.fit import footprint
 from dure.fleet.local import snapshots
 from dure.fleet.local.admission import Admission
+from dure.fleet.local.adoption import Adoption
 from dure.fleet.local.allotments import Leases
 from dure.fleet.local.autoscale import Autoscaler
 from dure.fleet.local.checks import check
 from dure.fleet.local.elastic import Elastic
-from dure.fleet.local.floor import Floor, earlier
-from dure.fleet.local.instances import NEVER_NS, Instance, Task
+from dure.fleet.local.floor import Floor
+from dure.fleet.local.instances import NEVER_NS
+from dure.fleet.local.nodes import NodeNews
+from dure.fleet.local.orders import Orders
 from dure.fleet.local.plain import from_plain, to_plain
 from dure.fleet.local.power import Power
 from dure.fleet.local.queue import Line, Queue
 from dure.fleet.local.reclaim import Reclaim
 from dure.fleet.local.resize import Resizer
 from dure.fleet.local.settings import LocalSettings
+from dure.fleet.local.starts import Starts
 from dure.fleet.local.summaries import Summaries
 from dure.fleet.local.tidy import Tidy
 from dure.fleet.local.yard import Yard
@@ -70,6 +89,9 @@ class LocalMachine:
     admission: Admission = field(init=False)
     reclaim: Reclaim = field(init=False)
     resizer: Resizer = field(init=False)
+    adoption: Adoption = field(init=False)
+    nodes: NodeNews = field(init=False)
+    orders: Orders = field(init=False)
     elastic: Elastic = field(init=False)
     tidy: Tidy = field(init=False)
     summaries: Summaries = field(init=False)
@@ -77,8 +99,6 @@ class LocalMachine:
     _wake_ns: int = 0
     """When the next round has something to do by the clock alone."""
     _due: bool = True
-    _attempts: dict[WorkloadId, int] = field(default_factory=dict)
-    """The highest attempt that is over, by workload."""
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -92,6 +112,12 @@ class LocalMachine:
         self.admission = Admission(self.floor, settings.queue)
         self.reclaim = Reclaim(self.floor, self.admission)
         self.resizer = Resizer(self.floor)
+        self.adoption = Adoption(self.floor, self.resizer)
+        self.nodes = NodeNews(self.floor)
+        starts = Starts(self.floor, self.admission, settings.queue)
+        self.orders = Orders(
+            self.floor, self.admission, self.resizer, self.adoption, self.nodes, starts
+        )
         self.elastic = Elastic(self.floor, settings.growth)
         self.tidy = Tidy(self.floor, self.admission, settings.tidy)
         self.summaries = Summaries(self.floor)
@@ -136,9 +162,10 @@ class LocalMachine:
         state = snapshots.save(self.floor, self.admission)
         clocks = [self._now_ns, self._wake_ns, self._due, self.elastic.look_ns, self.tidy.look_ns]
         state["clocks"] = to_plain(clocks)
-        state["attempts"] = to_plain(self._attempts)
+        state["attempts"] = to_plain(self.orders.attempts)
         state["tidy"] = to_plain([self.tidy.policy, self.tidy.tried_ns])
         state["misfits"] = to_plain(self.resizer.misfits)
+        state["indices"] = to_plain(self.adoption.indices)
         state["summaries"] = to_plain([self.summaries.revision, self.summaries.latest])
         return state
 
@@ -150,9 +177,11 @@ class LocalMachine:
         it._now_ns, it._wake_ns, it._due, it.elastic.look_ns, it.tidy.look_ns = from_plain(
             state["clocks"]
         )
-        it._attempts = from_plain(state["attempts"])
+        it.orders.attempts = from_plain(state["attempts"])
         it.tidy.policy, it.tidy.tried_ns = from_plain(state["tidy"])
         it.resizer.misfits = from_plain(state["misfits"])
+        it.adoption.indices = from_plain(state["indices"])
+        it.adoption.arriving = [task for task in it.floor.tasks.values() if task.arriving]
         it.summaries.revision, it.summaries.latest = from_plain(state["summaries"])
         return it
 
@@ -161,140 +190,7 @@ class LocalMachine:
         floor.power.start(self.settings.nodes_on_at_start, now_ns)
         floor.changed.update(range(len(floor.yard.fields)))
 
-    # Orders
-
-    def _given(self, event: OrderGiven) -> None:
-        order, floor = event.order, self.floor
-        name = order.workload.id
-        known = floor.tasks.get(name)
-        if order.attempt <= self._attempts.get(name, -1):
-            return
-        if known is not None and order.attempt <= known.order.attempt:
-            return
-        task = self._task(order, event.now_ns)
-        if isinstance(task, str):
-            floor.out.append(TurnDownOrder(name, order.attempt, task))
-            return
-        self._make_way(name, order.attempt, event.now_ns)
-        floor.tasks[name] = task
-        where = floor.yard.fields[task.group]
-        where.expect(task.shape, task.wanted)
-        if task.serving:
-            floor.scaler.add(task, where.profile)
-        floor.enqueue(task, event.now_ns)
-
-    def _make_way(self, name: WorkloadId, attempt: int, now_ns: int) -> None:
-        """Older orders end for a newer one; what a service runs stays until that is warm."""
-        while (known := self.floor.tasks.get(name)) is not None:
-            if known.serving and known.instances:
-                self.resizer.misfits.discard(name)
-                self.admission.forget(known)
-                self.floor.set_aside(known)
-            else:
-                self._end(known, f"attempt {attempt} replaces it", now_ns)
-
-    def _task(self, order: Order, now_ns: int) -> Task | str:
-        """The order as a task, or why it can never be carried out here."""
-        yard = self.floor.yard
-        group = yard.by_name.get(order.site.group)
-        if group is None or order.site.cluster != yard.cluster.id:
-            return f"there is no site '{order.site}' here"
-        each = yard.fields[group]
-        workload = order.workload
-        needed = footprint(workload.demand, each.profile, each.group.mode)
-        if needed is None:
-            return (
-                f"no slice of a {each.group.profile} in mode '{each.group.mode.value}' "
-                "meets its demand"
-            )
-        shape = each.number(needed)
-        room = each.per_node(shape) * int(each.up.sum())
-        least = 1 if workload.service is not None else order.instances
-        if room < least:
-            return f"all nodes of '{order.site}' have room for {room} of its {least} instances"
-        tenant = self.floor.leases.tenants.get(workload.tenant)
-        return Task(
-            order=order,
-            group=group,
-            shape=shape,
-            footprint=needed,
-            least=needed,
-            priority=workload.priority + (tenant.priority if tenant is not None else 0),
-            given_ns=now_ns,
-            wanted=order.instances,
-            done_share=order.resume_share,
-            saved_share=order.resume_share,
-        )
-
-    def _withdrawn(self, event: OrderWithdrawn) -> None:
-        tasks = self.floor.tasks
-        known = self._attempts.get(event.workload, -1)
-        self._attempts[event.workload] = max(known, event.attempt)
-        for name in (event.workload, earlier(event.workload, event.attempt)):
-            task = tasks.get(name)
-            if task is not None and event.attempt >= task.order.attempt:
-                self._end(task, "the centre withdrew it", event.now_ns)
-
-    def _end(self, task: Task, why: str, now_ns: int) -> None:
-        """Stop a task and forget it."""
-        self.floor.stop_all(task, why, now_ns)
-        self._close(task)
-
-    def _close(self, task: Task) -> None:
-        name = task.order.workload.id
-        self._attempts[name] = max(self._attempts.get(name, -1), task.order.attempt)
-        self.floor.close(task)
-        self.admission.forget(task)
-        self._reinstate_earlier(task)
-
-    # Instances
-
-    def _instance(self, event: InstanceWarm | InstanceEnded) -> Instance | None:
-        name, tasks = event.instance, self.floor.tasks
-        task = tasks.get(name.workload)
-        if task is None or name.attempt != task.order.attempt:
-            task = tasks.get(earlier(name.workload, name.attempt))
-        return task.instances.get(name.index) if task is not None else None
-
-    def _warm(self, event: InstanceWarm) -> None:
-        instance = self._instance(event)
-        if instance is not None:
-            self.floor.warm(instance, event.now_ns)
-            if instance.task.serving:
-                self._retire_earlier(instance.task, event.now_ns)
-
-    def _retire_earlier(self, task: Task, now_ns: int) -> None:
-        """A service is warm under its newest order: what ran under older ones can go."""
-        if task.replaced or task.missing or not all(each.warm for each in task.instances.values()):
-            return
-        for other in self._earlier(task):
-            self._end(other, f"attempt {task.order.attempt} has taken over", now_ns)
-
-    def _reinstate_earlier(self, task: Task) -> None:
-        """The newest order for a service is gone: the one it should have replaced goes on."""
-        if task.serving and task.order.workload.id not in self.floor.tasks:
-            for other in self._earlier(task)[-1:]:
-                self.floor.reinstate(other)
-
-    def _earlier(self, task: Task) -> list[Task]:
-        """Older orders for the same service that are still here, oldest first."""
-        name, tasks = task.order.workload.id, self.floor.tasks
-        names = (earlier(name, attempt) for attempt in range(task.order.attempt))
-        return [tasks[each] for each in names if each in tasks]
-
-    def _ended(self, event: InstanceEnded) -> None:
-        instance = self._instance(event)
-        if instance is None:
-            return
-        task = instance.task
-        self.floor.remove(instance, event.now_ns)
-        if task.serving:
-            if task.missing:
-                self.floor.enqueue(task, event.now_ns)
-            return
-        task.ending = True
-        if not task.instances:
-            self._close(task)
+    # Checkpoints
 
     def _checkpoint(self, event: CheckpointReached) -> None:
         task = self.floor.tasks.get(event.workload)
@@ -306,51 +202,15 @@ class LocalMachine:
         if self.settings.elastic:
             self.elastic.shrink(task, event.now_ns)
 
-    # Nodes
-
-    def _lost(self, event: NodeLost) -> None:
-        floor = self.floor
-        if not floor.yard.is_up(event.node):
-            return
-        floor.yard.set_up(event.node, False)
-        floor.power.lost(event.node)
-        floor.cancel_moves_to(event.node)
-        floor.changed.add(floor.yard.group_of[event.node])
-        hurt: dict[WorkloadId, Task] = {}
-        for instance in list(floor.on_node[event.node].values()):
-            hurt[instance.task.id] = instance.task
-            floor.remove(instance, event.now_ns)
-        for task in hurt.values():
-            self._recover(task, event.now_ns)
-
-    def _recover(self, task: Task, now_ns: int) -> None:
-        """Start again what lost a node: a service's replicas one by one, a gang as a whole."""
-        floor = self.floor
-        if not task.serving:
-            floor.stop_all(task, "it lost a worker with its node", now_ns)
-            each = floor.yard.fields[task.group]
-            room = each.per_node(task.shape) * int(each.up.sum())
-            if room < task.wanted:
-                why = f"the nodes that are left have room for {room} of {task.wanted} instances"
-                floor.turn_down(task, why, now_ns)
-                return
-        floor.restart(task, now_ns)
-
-    def _back(self, event: NodeBack) -> None:
-        floor = self.floor
-        if floor.yard.is_up(event.node):
-            return
-        floor.yard.set_up(event.node, True)
-        floor.power.back(event.node, event.now_ns)
-        group = floor.yard.group_of[event.node]
-        floor.changed.add(group)
-        floor.queue.lines[group].freed = True
-
     # Rounds
 
     def _round(self, now_ns: int) -> None:
         floor, settings = self.floor, self.settings
         self._due = False
+        if self.adoption.arriving:
+            self.orders.arrived(now_ns)
+            if floor.leases.by_pool:
+                self.reclaim.settle(now_ns)
         if now_ns >= floor.leases.next_ns() and floor.leases.expire(now_ns):
             self.reclaim.settle(now_ns)
         floor.queue.ripen(now_ns)
@@ -358,7 +218,7 @@ class LocalMachine:
         if self.resizer.misfits:
             self.resizer.fit_slices(now_ns)
         for task in floor.queue.out_of_patience(now_ns, floor.tasks):
-            self._lose_patience(task, now_ns)
+            self.orders.lose_patience(task, now_ns)
         if settings.elastic:
             self.elastic.grow(now_ns)
         if settings.defragment:
@@ -372,19 +232,6 @@ class LocalMachine:
             self.elastic.next_ns() if settings.elastic else NEVER_NS,
             self.tidy.next_ns() if settings.defragment else NEVER_NS,
         )
-
-    def _lose_patience(self, task: Task, now_ns: int) -> None:
-        """Give an order back; a service that runs in part goes on, and somebody should know."""
-        hours = (now_ns - task.queued_ns) / HOUR_NS
-        size = task.footprint
-        what = size.template if size.template != "whole" else f"{size.devices} whole devices"
-        why = f"no room for {task.missing} × {what} in '{task.order.site}' within {hours:.3g} h"
-        if task.instances:
-            self.floor.out.append(Warn(task.id, why, "give it more replicas in another cluster"))
-            return
-        self.admission.forget(task)
-        self.floor.turn_down(task, why, now_ns)
-        self._reinstate_earlier(task)
 
     def _report(self) -> None:
         floor = self.floor
@@ -421,13 +268,17 @@ class LocalMachine:
                 self._due = True
 
     _handlers: ClassVar[dict[type, Callable[["LocalMachine", Any], None]]] = {
-        OrderGiven: _given,
-        OrderWithdrawn: _withdrawn,
-        InstanceWarm: _warm,
-        InstanceEnded: _ended,
+        OrderGiven: lambda it, event: it.orders.given(event),
+        OrderWithdrawn: lambda it, event: it.orders.withdrawn(event),
+        InstanceFound: lambda it, event: it.orders.found(event),
+        InstanceWarm: lambda it, event: it.orders.warm(event),
+        InstanceEnded: lambda it, event: it.orders.ended(event),
+        StartFailed: lambda it, event: it.orders.start_failed(event),
         CheckpointReached: _checkpoint,
-        NodeLost: _lost,
-        NodeBack: _back,
+        NodeLost: lambda it, event: it.nodes.lost(event),
+        NodeCordoned: lambda it, event: it.nodes.cordoned(event),
+        NodeBack: lambda it, event: it.nodes.back(event),
+        ForeignUsed: lambda it, event: it.nodes.foreign(event),
         AllotmentsSet: _allotted,
         TenantSet: _tenant,
         PolicySet: _policy,

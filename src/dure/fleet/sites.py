@@ -267,7 +267,7 @@ class SiteBook:
             cluster.tariff.factor(hour * HOUR_NS) for hour in range(HOURS_A_WEEK)
         ]
         columns.pue[row] = cluster.pue
-        columns.base_w[row] = group.base_power_w / group.devices
+        columns.base_w[row] = group.base_power_w / max(1, group.devices)
         columns.idle_w[row] = profile.power_w(0.0)
         columns.peak_w[row] = profile.power_w(1.0)
         first = columns.nodes[row] == 0

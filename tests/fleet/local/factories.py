@@ -211,7 +211,7 @@ class Rig:
 
     def load(self, *rows: tuple[str, float, float, float], minutes: float = 1.0) -> None:
         """Services report name, requests a second, queue, latency; a round follows."""
-        figures = np.array([row[1:] for row in rows], dtype=np.float64).T
+        figures = np.array([row[1:] for row in rows], dtype=np.float64).reshape(-1, 3).T
         names = tuple(WorkloadId(row[0]) for row in rows)
         self.now_ns += round(minutes * MINUTE_NS)
         self.tell(LoadsObserved(self.now_ns, names, *figures))

@@ -290,3 +290,12 @@ def test_services_are_judged_by_name_whatever_the_rows() -> None:
     it.load(("b", 1.0, 0.0, CALM_MS), minutes=6)
     assert it.names()["b"] < 8
     assert it.now_ns == 13 * MINUTE_NS
+
+
+def test_a_report_without_services_is_no_news_of_those_that_came_since() -> None:
+    it = served()
+    it.load(("s", 15.0, 0.0, CALM_MS))
+    it.give(order(serving("other", whole=True)))
+    before = it.names()
+    it.load()
+    assert it.names() == before

@@ -16,6 +16,8 @@ DEFAULTS = {
         "most_passes": 16,
         "hold_after_ns": HOUR_NS,
         "hold_renew_ns": HOUR_NS,
+        "most_failures": 5,
+        "shun_ns": 5 * MINUTE_NS,
     },
     "scaling": {
         "headroom": 1.1,

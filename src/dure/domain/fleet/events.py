@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dure.domain.fleet.clusters import Cluster
-from dure.domain.fleet.decisions import InstanceId, Order, SiteSummary
+from dure.domain.fleet.decisions import InstanceId, Order, Placement, SiteSummary
 from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import Allotment, FleetTenant, VNodePool
@@ -30,6 +30,14 @@ class ClusterJoined:
 @dataclass(frozen=True, slots=True)
 class ClusterLost:
     """A cluster cannot be reached."""
+
+    now_ns: int
+    cluster: ClusterId
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterClosed:
+    """Nothing new goes to a cluster until it joins again; what is there keeps its place."""
 
     now_ns: int
     cluster: ClusterId
@@ -66,6 +74,30 @@ class WorkloadSubmitted:
 
     now_ns: int
     workload: Workload
+    last_attempt: int = 0
+    """Of one that a centre knew before it was restarted: the highest attempt that was made."""
+    saved_share: float = 0.0
+    """Of the same: what its last checkpoint has saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderFound:
+    """An order that a centre gave before it was restarted still holds its place.
+
+    Comes when its cluster has joined, whether or not it can be reached (`ClusterLost` comes later),
+    and before the `ClusterSummarised` that counts it; one that the summary does not count yet comes
+    after it. Its workload need not have been submitted.
+    """
+
+    now_ns: int
+    """When it was placed or, once it has started, when it did."""
+    order: Order
+    started: bool
+    """Whether all its instances run."""
+    done_share: float = 0.0
+    saved_share: float = 0.0
+    leaving: bool = False
+    """Whether it was told to stop and has not yet said that it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +245,52 @@ class NodeLost:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeBack:
-    """A node can be used (again)."""
+class NodeCordoned:
+    """A node takes nothing new; what runs on it runs on."""
 
     now_ns: int
     node: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBack:
+    """A node can be used (again): it was lost, or cordoned."""
+
+    now_ns: int
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignUsed:
+    """What others than Dure use of a node, all of it together."""
+
+    now_ns: int
+    node: int
+    devices: int = 0
+    """Whole ones; which they are is not known."""
+    cpu_milli: int = 0
+    host_memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFound:
+    """An instance that was started before the local stage was, and where it is."""
+
+    now_ns: int
+    order: Order
+    instance: InstanceId
+    placement: Placement
+    """In the numbers that nodes and devices have now."""
+    warm: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailed:
+    """An instance could not be brought to its node and was taken back: the room was not there."""
+
+    now_ns: int
+    instance: InstanceId
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +344,12 @@ class UsageObserved:
 GlobalEvent = (
     ClusterJoined
     | ClusterLost
+    | ClusterClosed
     | ClusterSummarised
     | TenantSet
     | ArtefactSeen
     | WorkloadSubmitted
+    | OrderFound
     | WorkloadWithdrawn
     | WorkloadStarted
     | WorkloadProgressed
@@ -294,8 +369,12 @@ LocalEvent = (
     | TenantSet
     | AllotmentsSet
     | NodeLost
+    | NodeCordoned
     | NodeBack
+    | ForeignUsed
+    | InstanceFound
     | InstanceWarm
+    | StartFailed
     | InstanceEnded
     | CheckpointReached
     | LoadsObserved

@@ -14,7 +14,7 @@ DAY_NS = 24 * HOUR_NS
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Series:
     """Values of equal steps from a start.
 
@@ -37,6 +37,15 @@ class Series:
             )
         sums = np.concatenate(([0.0], np.cumsum(self.values)))
         object.__setattr__(self, "_sums", sums)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Series):
+            return NotImplemented
+        steps = (self.start_ns, self.step_ns) == (other.start_ns, other.step_ns)
+        return steps and np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.start_ns, self.step_ns, self.values.tobytes()))
 
     @classmethod
     def constant(cls, value: float) -> "Series":

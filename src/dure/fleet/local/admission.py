@@ -89,7 +89,7 @@ class Admission:
             short = lease is None and self._short(task)
             if failed.get(key, step + 1) <= step and not self._holds(task) and not short:
                 return False
-            spots = self._spots(task, step, lease)
+            spots = self._spots(task, step, lease, now_ns)
             if spots is None and lease is not None and not lease.dedicated:
                 spots = self._reclaim(task, step, lease, now_ns)
             if spots is None and short:
@@ -102,11 +102,17 @@ class Admission:
         self.forget(task)
         return True
 
-    def _spots(self, task: Task, count: int, lease: Lease | None) -> list[Spot] | None:
+    def _spots(self, task: Task, count: int, lease: Lease | None, now_ns: int) -> list[Spot] | None:
         yard, leases = self.floor.yard, self.floor.leases
         owner = leases.owner(task)
         allowed = yard.allowed(task.group, owner, held=self._holds(task))
-        spots = yard.choose(task.group, task.shape, count, allowed)
+        spots: list[Spot] | None = None
+        if task.shunned:
+            spots = yard.choose(
+                task.group, task.shape, count, self.floor.untroubled(task, allowed, now_ns)
+            )
+        if spots is None:
+            spots = yard.choose(task.group, task.shape, count, allowed)
         if spots is None or lease is not None or owner != OPEN or leases.guest_room(task.group):
             return spots
         for spot in spots:
@@ -148,8 +154,10 @@ class Admission:
         whole, size = where.per_node(task.shape), max(1, where.group.devices)
         ready: list[int] = []
         room: list[int] = []
-        for there in self.floor.on_node[where.first_node : where.first_node + where.group.count]:
-            end_ns, kept = now_ns, set[int]()
+        nodes = self.floor.on_node[where.first_node : where.first_node + where.group.count]
+        for node, there in enumerate(nodes):
+            end_ns = now_ns
+            kept = {where.first_device + row for row in where.foreign.devices(node)}
             for instance in there.values():
                 if instance.task.serving:
                     kept.update(instance.spot.placement.devices)
@@ -181,7 +189,7 @@ class Admission:
         if victims is None:
             return None
         self.evict(victims, f"'{task.order.workload.id}' has too few replicas", now_ns)
-        return self._spots(task, 1, None)
+        return self._spots(task, 1, None, now_ns)
 
     def _spare(self, task: Task) -> Iterator[Instance]:
         """Replicas beyond what their load needs, who has the most of them first; for the first
@@ -216,7 +224,7 @@ class Admission:
         if victims is None:
             return None
         self.evict(victims, f"pool '{lease.allotment.pool}' takes its units back", now_ns)
-        return self._spots(task, count, lease)
+        return self._spots(task, count, lease, now_ns)
 
     def _victims(
         self, task: Task, count: int, units: Iterable[list[Instance]]

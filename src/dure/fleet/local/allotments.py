@@ -191,11 +191,11 @@ class Leases:
         lease.used_milli += _milli(spot.footprint)
         return lease.allotment.pool
 
-    def release(self, instance: Instance) -> None:
-        """Count an instance that ends."""
+    def release(self, instance: Instance, spot: Spot | None = None) -> None:
+        """Count an instance that ends, or leaves another place than the one it is at."""
         lease = self.by_pool.get(instance.pool) if instance.pool is not None else None
         if lease is not None:
-            lease.used_milli -= _milli(instance.spot.footprint)
+            lease.used_milli -= _milli((spot or instance.spot).footprint)
         instance.pool = None
 
     def recount(self, instances: Iterable[Instance]) -> None:
@@ -226,11 +226,12 @@ def _hosts(group: NodeGroup, pool: VNodePool) -> bool:
 
 def _open_devices(each: Field) -> int:
     """Empty devices on nodes that no dedicated pool has."""
-    return int(each.empty_devices()[each.up & (each.owner < 0)].sum())
+    return int(each.empty_devices()[each.open & (each.owner < 0)].sum())
 
 
 def _open_milli(each: Field) -> int:
     """Free compute on nodes that no dedicated pool has."""
-    open_nodes = each.up & (each.owner < 0)
+    open_nodes = each.open & (each.owner < 0)
     total = int(open_nodes.sum()) * each.group.devices * WHOLE_MILLI
-    return total - int(each.used[0, open_nodes].sum())
+    taken = each.used[0, open_nodes].sum() + each.foreign.amounts[0, open_nodes].sum()
+    return total - int(taken)

@@ -75,7 +75,7 @@ class Autoscaler:
     """Rows that can be used again."""
     _margin: Margin = field(init=False)
     _pace: Pace = field(init=False)
-    _names: tuple[WorkloadId, ...] = ()
+    _names: tuple[WorkloadId, ...] | None = None
     """Of the last observation, with the rows it meant and where in it they were."""
     _rows: Ints = field(default_factory=_no_rows)
     _kept: Ints = field(default_factory=_no_rows)
@@ -110,7 +110,13 @@ class Autoscaler:
         counts[scaling.ENOUGH_SINCE_NS] = counts[scaling.IDLE_SINCE_NS] = scaling.NEVER_NS
         task.row = row
         self.tasks[row] = task
-        self._names = ()
+        self._names = None
+
+    def found(self, task: Task) -> None:
+        """A service has replicas already: as many, on slices as large, as it should."""
+        if task.row >= 0:
+            self.counts[task.row, scaling.WANTED] = task.wanted
+            self.counts[task.row, scaling.LEVEL] = task.level
 
     def drop(self, task: Task) -> None:
         """A service is gone."""
@@ -118,7 +124,7 @@ class Autoscaler:
             self.tasks[task.row] = None
             self.free.append(task.row)
             task.row = -1
-            self._names = ()
+            self._names = None
 
     def resized(self, task: Task, smaller_speed: float) -> None:
         """Its slices have another size; one step smaller they would be so fast, over the least."""

@@ -32,14 +32,15 @@ def _fail(what: str) -> None:
 
 def _check_task(floor: Floor, task: Task) -> None:
     count = len(task.instances)
-    if not task.serving and not task.ending and 0 < count < task.wanted:
+    if not (task.serving or task.ending or task.arriving) and 0 < count < task.wanted:
         _fail(f"gang '{task.id}' runs with {count} of {task.wanted} workers")
     if not task.serving and count > task.limit:
         _fail(f"gang '{task.id}' runs with {count} workers, more than it can use")
     queued = any(each is task for each in floor.queue.lines[task.group].tasks)
     if queued != (task.queued_ns >= 0):
         _fail(f"'{task.id}' does not know whether it waits")
-    if task.missing and not queued and not floor.queue.is_later(task):
+    waits = queued or floor.queue.is_later(task) or task.arriving
+    if task.missing and not waits:
         _fail(f"'{task.id}' misses {task.missing} instances and waits nowhere")
     if set(task.moving) - set(task.instances):
         _fail(f"'{task.id}' plans to move instances it does not have")
@@ -106,6 +107,13 @@ def _check_nodes(floor: Floor, spots: list[Spot]) -> None:
                 where.add(used, spot, 1)
         if not np.array_equal(used, where.used):
             _fail(f"the books of group '{where.group.name}' do not add up")
+        held = {
+            device for spot in spots if spot.group == group for device in spot.placement.devices
+        }
+        for node in range(where.group.count):
+            if held & {where.first_device + row for row in where.foreign.devices(node)}:
+                _fail(f"a device of node {where.first_node + node} is ours and others'")
+        used = used + where.foreign.amounts
         limits = (where.group.cpu_milli, where.group.host_memory_bytes)
         for row, limit in zip((3, 4), limits, strict=True):
             if (used[row] > limit).any():

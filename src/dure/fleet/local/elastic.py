@@ -65,10 +65,12 @@ class Elastic:
         if onto_empty is None:
             onto_empty = yard.cluster.owned(where.group.profile)
         allowed &= where.powered if onto_empty else where.in_use()
+        if task.shunned:
+            allowed = floor.untroubled(task, allowed, now_ns)
         reserve = self.rules.reserve_devices
         if (
             reserve
-            and int(where.empty_devices()[where.up].sum()) - task.footprint.devices < reserve
+            and int(where.empty_devices()[where.open].sum()) - task.footprint.devices < reserve
         ):
             return False
         spots = yard.choose(task.group, task.shape, 1, allowed)

@@ -15,6 +15,7 @@ from dure.domain.fleet.profiles import DeviceProfile
 from dure.domain.fleet.slices import ShareMode, SliceTemplate, masks
 from dure.domain.units import MIB
 from dure.fleet.fit import Footprint
+from dure.fleet.local.foreign import Foreign
 from dure.fleet.local.instances import Spot
 from dure.fleet.packing import packer as packing
 from dure.fleet.packing.ground import COMPUTE, LIMIT, ROOM, DeviceSpec, NodeSpec, Sharing
@@ -56,6 +57,9 @@ class Field:
         """Kept for one waiting order."""
         self.draining: Flags = np.zeros(group.count, dtype=np.bool_)
         """Being emptied by moves that wait for checkpoints."""
+        self.cordoned: Flags = np.zeros(group.count, dtype=np.bool_)
+        """Up, but nothing new goes there."""
+        self.foreign = Foreign(self.packer, group.count, self.profile.memory_bytes)
         self.used: Ints = np.zeros((5, group.count), dtype=np.int64)
         """Of each node: compute milli, device memory bytes, memory bandwidth milli, CPU milli,
         host memory bytes."""
@@ -84,6 +88,12 @@ class Field:
         """How often each was asked for, as the core numbers them; at first each slice once."""
         self._told_counts: dict[int, float] = {}
         self._expect(self._counts)
+
+    @property
+    def open(self) -> Flags:
+        """Nodes that are up and take something new."""
+        flags: Flags = self.up & ~self.cordoned
+        return flags
 
     def number(self, footprint: Footprint) -> int:
         """The number by which a footprint is known here."""
@@ -155,7 +165,7 @@ class Field:
             rows = ground.devices[ground.first[node] : ground.first[node + 1]]
             self._room[node] = np.sum([self._rooms.of(row) for row in rows], axis=0)
         self._stale.clear()
-        totals = self._room[self.up].sum(axis=0).tolist()
+        totals = self._room[self.open].sum(axis=0).tolist()
         return tuple((name, total) for (name, _), total in zip(self.probes, totals, strict=True))
 
     def probe(self) -> tuple[tuple[str, int], ...]:

@@ -19,6 +19,7 @@ from dure.domain.ids import WorkloadId
 from dure.fleet.fit import runtime_ns
 from dure.fleet.local.allotments import Leases
 from dure.fleet.local.autoscale import Autoscaler
+from dure.fleet.local.fields import Flags
 from dure.fleet.local.instances import NEVER_NS, Instance, Spot, Task
 from dure.fleet.local.power import Power
 from dure.fleet.local.queue import Queue
@@ -130,13 +131,18 @@ class Floor:
             index = task.next_index
             task.next_index += 1
             name = InstanceId(task.order.workload.id, task.order.attempt, index)
-            instance = Instance(name, task, spot, now_ns)
-            instance.pool = self.leases.charge(task, spot)
-            task.instances[index] = instance
-            self._settle(instance, spot)
-            self.scaler.warming(task, 1)
+            self.enter(Instance(name, task, spot, now_ns))
             self.out.append(StartInstance(name, task.order, spot.placement))
         self.predict_end(task, now_ns)
+
+    def enter(self, instance: Instance) -> None:
+        """An instance is to run, or runs, on a place that is taken."""
+        task, spot = instance.task, instance.spot
+        instance.pool = self.leases.charge(task, spot)
+        task.instances[instance.id.index] = instance
+        self._settle(instance, spot)
+        if not instance.warm:
+            self.scaler.warming(task, 1)
 
     def stop(self, instance: Instance, why: str, now_ns: int) -> None:
         """End an instance."""
@@ -169,6 +175,19 @@ class Floor:
             instance.leaving, instance.warm = old, False
         else:
             self._vacate(instance, old, now_ns)
+
+    def undo_move(self, instance: Instance, now_ns: int) -> None:
+        """What should have replaced an instance did not start: it stays where it was."""
+        if instance.leaving is None:
+            return
+        new, instance.spot, instance.leaving = instance.spot, instance.leaving, None
+        self.leases.release(instance, new)
+        instance.pool = self.leases.charge(instance.task, instance.spot)
+        instance.moved_ns = now_ns
+        if not instance.warm:
+            instance.warm = True
+            self.scaler.warming(instance.task, -1)
+        self._vacate(instance, new, now_ns)
 
     def plan_move(self, instance: Instance, spot: Spot, why: str) -> None:
         """Keep a place that is taken for a job's instance until its next checkpoint."""
@@ -212,6 +231,14 @@ class Floor:
             whole_ns = max(1, runtime_ns(workload, profile, len(task.instances)))
             task.done_share = min(1.0, task.done_share + (now_ns - task.as_of_ns) / whole_ns)
         task.as_of_ns = now_ns
+
+    def untroubled(self, task: Task, allowed: Flags, now_ns: int) -> Flags:
+        """Of some nodes of its group those where no start of a task lately came to nothing."""
+        first = self.yard.fields[task.group].first_node
+        task.shunned = {node: until for node, until in task.shunned.items() if until > now_ns}
+        others: Flags = allowed.copy()
+        others[[node - first for node in task.shunned]] = False
+        return others
 
     # Inner
 

@@ -95,6 +95,12 @@ class Task:
     """The workload's, or for a while a name of its own: see `replaced`."""
     replaced: bool = False
     """Whether a newer order for the same service is here: it stays until that one is warm."""
+    arriving: bool = False
+    """Whether instances of it that run already are still being told; until the next round."""
+    failures: int = 0
+    """Starts that came to nothing, one after another."""
+    shunned: dict[int, int] = field(default_factory=dict)
+    """Nodes where a start came to nothing, and until when others come first."""
     serving: bool = field(init=False)
     """Whether it is a service: its instances come and go one by one."""
     limit: int = field(init=False)

@@ -36,6 +36,11 @@ class Power:
         where.powered[node - where.first_node] = True
         return [PowerNode(node, on=True)]
 
+    def found(self, node: int) -> None:
+        """Something runs on a node: it is on."""
+        self.empty_since.pop(node, None)
+        self._set(node, True)
+
     def lost(self, node: int) -> None:
         """A node died; whatever it was, it is not on."""
         self.empty_since.pop(node, None)
@@ -62,7 +67,8 @@ class Power:
             since = self.empty_since.get(node)
             if since is None or since + self.rules.idle_ns > ring_ns:
                 continue
-            if self._spare(self.yard.group_of[node]) <= self.rules.spare_nodes:
+            spare = self._spare(self.yard.group_of[node]) <= self.rules.spare_nodes
+            if spare or self.yard.is_foreign(node):
                 heapq.heappush(self.clock, (now_ns + self.rules.idle_ns, node))
                 continue
             del self.empty_since[node]

@@ -48,14 +48,14 @@ class Reclaim:
         units = lease.allotment.units
         for group in lease.groups:
             where = self.floor.yard.fields[group]
-            mine = (where.owner == lease.number) & where.up
+            mine = (where.owner == lease.number) & where.open
             needed = self._nodes_for(lease, where, units)
             have = int(mine.sum())
             for node in sorted(mine.nonzero()[0].tolist(), reverse=True):
                 if have > needed and not self.floor.on_node[where.first_node + node]:
                     where.owner[node] = OPEN
                     have -= 1
-            free = ((where.owner == OPEN) & where.up).nonzero()[0].tolist()
+            free = ((where.owner == OPEN) & where.open).nonzero()[0].tolist()
             free.sort(key=lambda node: self._cost_to_clear(where, node, lease, now_ns))
             for node in free[: max(0, needed - have)]:
                 where.owner[node] = lease.number
@@ -76,15 +76,13 @@ class Reclaim:
 
     def _cost_to_clear(
         self, where: Field, node: int, lease: Lease, now_ns: int
-    ) -> tuple[int, tuple[object, ...], int]:
-        """Strangers on a node, what stopping the dearest of them costs, its number."""
-        strangers = [
-            instance.task
-            for instance in self.floor.on_node[where.first_node + node].values()
-            if self.floor.leases.owner(instance.task) != lease.number
-        ]
+    ) -> tuple[int, tuple[object, ...], int, int]:
+        """Strangers on a node, what stopping the dearest of them costs, then those of the pool's
+        own that are there already (the more the better), its number."""
+        there = [each.task for each in self.floor.on_node[where.first_node + node].values()]
+        strangers = [task for task in there if self.floor.leases.owner(task) != lease.number]
         dearest = max((displacement_cost(task, now_ns) for task in strangers), default=())
-        return (len(strangers), dearest, node)
+        return (len(strangers), dearest, len(strangers) - len(there), node)
 
     def _send_strangers_away(self, now_ns: int) -> None:
         """Nobody stays on a node that is not his."""

@@ -21,6 +21,10 @@ class QueueRules:
     """How long an order is blocked before nodes are kept for it, however few have passed."""
     hold_renew_ns: int = HOUR_NS
     """How long the same nodes are kept before the choice is made anew."""
+    most_failures: int = 5
+    """Starts of an order that may come to nothing, one after another, before it goes back."""
+    shun_ns: int = 5 * MINUTE_NS
+    """How long other nodes come first after a start on one came to nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,17 +15,17 @@ from dure.fleet.local.floor import Floor
 from dure.fleet.local.instances import Instance, Spot, Task
 from dure.fleet.local.plain import from_plain, to_plain
 
-VERSION = 1
+VERSION = 2
 """Of the form; a snapshot of another version is refused."""
 
 _TASK = (
     *("order", "group", "shape", "footprint", "least", "priority", "given_ns", "wanted"),
     *("next_index", "queued_ns", "passes", "started_ns", "expected_end_ns", "done_share"),
     *("as_of_ns", "saved_share", "checkpoint_ns", "moving", "ending", "level", "row"),
-    *("id", "replaced"),
+    *("id", "replaced", "arriving", "failures", "shunned"),
 )
 _INSTANCE = ("id", "spot", "started_ns", "pool", "warm", "leaving", "moved_ns")
-_FLAGS = ("up", "powered", "owner", "held", "draining")
+_FLAGS = ("up", "powered", "owner", "held", "draining", "cordoned")
 
 
 def save(floor: Floor, admission: Admission) -> dict[str, Any]:
@@ -61,7 +61,9 @@ def load(floor: Floor, admission: Admission, state: dict[str, Any]) -> None:
         for name in _FLAGS:
             getattr(field, name)[:] = from_plain(plain["flags"][name])
         for node, is_up in enumerate(field.up.tolist()):
-            floor.yard.set_up(field.first_node + node, is_up)
+            cordoned = bool(field.cordoned[node])
+            floor.yard.set_up(field.first_node + node, is_up, cordoned)
+        field.foreign.load(from_plain(plain["foreign"]))
     floor.movers, floor.changed, floor.stirred = from_plain(state["floor"])
     _load_queue(floor, state["queue"])
     _load_leases(floor, state["leases"])
@@ -74,6 +76,7 @@ def _save_field(field: Field) -> dict[str, Any]:
     return {
         "shapes": to_plain(field.save_shapes()),
         "flags": {name: to_plain(getattr(field, name)) for name in _FLAGS},
+        "foreign": to_plain(field.foreign.save()),
     }
 
 

@@ -34,13 +34,16 @@ class Summaries:
 
     def _summary(self, group: int, revision: int) -> SiteSummary:
         each = self.floor.yard.fields[group]
-        up, shape = each.up, each.group
+        up, shape = each.open, each.group
         nodes = int(np.count_nonzero(up))
         there = self.floor.on_node[each.first_node : each.first_node + shape.count]
         in_use = np.fromiter(map(bool, there), np.bool_, shape.count)
+        billed = int(np.count_nonzero(in_use & each.up))
         empty, used = each.empty_devices(), each.used
+        if each.foreign:
+            used = used + each.foreign.amounts
         if nodes < shape.count:
-            # What is down offers nothing, and nobody uses it.
+            # What is down or cordoned offers nothing.
             empty, used, in_use = empty[up], used[:, up], in_use[up]
         compute, memory, bandwidth, cpu, host = used.sum(axis=1).tolist()
         by_free = np.bincount(empty, minlength=shape.devices + 1).tolist()
@@ -51,14 +54,14 @@ class Summaries:
             site=Site(self.floor.yard.cluster.id, shape.name),
             profile=shape.profile,
             nodes=nodes,
-            nodes_in_use=int(np.count_nonzero(in_use)),
+            nodes_in_use=billed,
             devices=devices,
             free_devices=sum(free * count for free, count in enumerate(by_free)),
             free_on_used_nodes=int(empty[in_use].sum()),
             free_compute_milli=devices * WHOLE_MILLI - compute,
             free_memory_bytes=devices * each.profile.memory_bytes - memory,
             free_cpu_milli=nodes * shape.cpu_milli - cpu,
-            free_host_memory_bytes=nodes * shape.host_memory_bytes - host,
+            free_host_memory_bytes=max(0, nodes * shape.host_memory_bytes - host),
             largest_node_free=max((free for free, count in enumerate(by_free) if count), default=0),
             free_slices=each.probe(),
             waiting_devices=missing,

@@ -109,7 +109,7 @@ class Tidy:
         flags = [
             any(not self._leaves(each, now_ns) for each in guests.values()) for guests in there
         ]
-        return where.up & np.array(flags, dtype=np.bool_)
+        return where.open & np.array(flags, dtype=np.bool_)
 
     # Defragmentation
 
@@ -120,7 +120,8 @@ class Tidy:
         where = yard.fields[group]
         count = 1 if task.serving else task.missing
         size = where.group.devices * WHOLE_MILLI
-        free = int(allowed.sum()) * size - int(where.used[0][allowed].sum())
+        taken = where.used[0][allowed].sum() + where.foreign.amounts[0][allowed].sum()
+        free = int(allowed.sum()) * size - int(taken)
         if free < count * task.footprint.devices * task.footprint.compute_milli:
             return
         able = self._able(task, allowed, now_ns)

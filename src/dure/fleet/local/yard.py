@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dure.domain.errors import InvariantError
 from dure.domain.fleet.clusters import Cluster
 from dure.fleet.local.fields import Field, Flags, Ints
+from dure.fleet.local.foreign import Use
 from dure.fleet.local.instances import Spot
 from dure.fleet.packing import packer as packing
 from dure.fleet.packing.defrag import Held, Move, MoveLimits, plan_emptying, plan_room
@@ -37,7 +38,7 @@ class Yard:
     def allowed(self, group: int, owner: int = -1, held: bool = False) -> Flags:
         """Nodes of a group that may take something new of one owner."""
         field = self.fields[group]
-        flags: Flags = field.up & (field.owner == owner) & ~field.draining
+        flags: Flags = field.open & (field.owner == owner) & ~field.draining
         return flags if held else flags & ~field.held
 
     def choose(self, group: int, shape: int, count: int, allowed: Flags) -> list[Spot] | None:
@@ -95,6 +96,8 @@ class Yard:
         field = self.fields[spot.group]
         field.packer.give_back(field.place(spot))
         field.account(spot, -1)
+        if field.foreign:
+            field.foreign.freed(spot.node - field.first_node)
 
     def copies(self, group: int, shape: int, allowed: Flags) -> int:
         """How many instances of a shape would fit now."""
@@ -181,16 +184,44 @@ class Yard:
             homes.append(home)
         return homes
 
-    def set_up(self, node: int, is_up: bool) -> None:
-        """A node died, or is back."""
+    def take_found(self, spot: Spot) -> None:
+        """`take` for what is there already, whether or not something new may come."""
+        field = self.fields[spot.group]
+        node = spot.node - field.first_node
+        field.foreign.lift(node)
+        field.packer.set_open(node, True)
+        try:
+            self.take(spot)
+        finally:
+            field.packer.set_open(node, bool(field.open[node]))
+            field.foreign.settle(node)
+
+    def set_up(self, node: int, is_up: bool, cordoned: bool = False) -> None:
+        """A node died, or is back, or takes nothing new."""
         field = self.fields[self.group_of[node]]
         field.up[node - field.first_node] = is_up
-        field.packer.set_open(node - field.first_node, is_up)
+        field.cordoned[node - field.first_node] = cordoned
+        field.packer.set_open(node - field.first_node, is_up and not cordoned)
+
+    def set_foreign(self, node: int, use: Use) -> None:
+        """What others than Dure use of a node, all of it."""
+        field = self.fields[self.group_of[node]]
+        field.foreign.set(node - field.first_node, use)
+
+    def is_foreign(self, node: int) -> bool:
+        """Whether others than Dure use a node."""
+        field = self.fields[self.group_of[node]]
+        return field.foreign.on(node - field.first_node)
 
     def is_up(self, node: int) -> bool:
         """Whether a node can be used."""
         field = self.fields[self.group_of[node]]
         return bool(field.up[node - field.first_node])
+
+    def is_cordoned(self, node: int) -> bool:
+        """Whether a node that is up takes nothing new."""
+        field = self.fields[self.group_of[node]]
+        return bool(field.cordoned[node - field.first_node])
 
     @contextmanager
     def what_if(self, group: int) -> Iterator[None]:

@@ -203,6 +203,15 @@ class Packer:
         """Close a node to new instances (drained, powered down, reserved), or open it again."""
         self.ground.open[node] = is_open
 
+    def look_again(self, node: int) -> None:
+        """What is free on a node was changed by hand (`dure.fleet.packing.withholding`)."""
+        loops.judge(self.ground, self.demand, self._cache, node)
+
+    @property
+    def wondering(self) -> bool:
+        """Whether what is taken and given back now will be undone."""
+        return self._journal is not None
+
     def what_if(self) -> "_WhatIf":
         """Whatever is taken and given back inside is undone at the end."""
         return _WhatIf(self)

@@ -1,0 +1,321 @@
+"""What the centre and its members say to each other, as values; `dure.wire` puts them on the line.
+
+The centre states a desired set for each cluster: an epoch (who leads), a revision (which set), and
+the attempts that shall exist. It is a set, not commands: said twice it changes nothing, and what
+is not in it shall not exist. A member refuses what is older than what it has seen.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dure.domain.fleet.clusters import Cluster, NodeGroup
+from dure.domain.fleet.decisions import Order, Placement, SiteSummary
+from dure.domain.fleet.policy import FleetPolicy
+from dure.domain.fleet.programs import Program, Thing
+from dure.domain.fleet.tenancy import Allotment, FleetTenant, VNodePool
+from dure.domain.ids import ClusterId, TenantId, WorkloadId
+
+# --- from the centre -----------------------------------------------------------------------
+
+
+class Want(Enum):
+    """What shall become of an attempt."""
+
+    RUN = "run"
+    RELEASE = "release"
+    """It shall stop, and its cluster says when nothing of it is left."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AttemptKey:
+    """One attempt of a job."""
+
+    job: WorkloadId
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """One attempt that a cluster shall have."""
+
+    order: Order
+    program: Program
+    namespace: str
+    """Where its objects belong."""
+    want: Want = Want.RUN
+    why: str = ""
+    """Of a release, for people."""
+    fence_after_s: float | None = None
+    """The member stops it after so long without contact to the centre; None: it runs on."""
+
+    @property
+    def key(self) -> AttemptKey:
+        """Which attempt it is."""
+        return AttemptKey(self.order.workload.id, self.order.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the local stage needs to know beside its orders."""
+
+    cluster: Cluster
+    """With its tariff and series; the groups are those the member reported."""
+    policy: FleetPolicy
+    tenants: tuple[FleetTenant, ...] = ()
+    pools: tuple[VNodePool, ...] = ()
+    allotments: tuple[Allotment, ...] = ()
+    round_trip_ms: float = 0.0
+    """From the users of this cluster, as far as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A desired set, whole or as the difference from an earlier revision of the same epoch."""
+
+    epoch: int
+    revision: int
+    base: int | None = None
+    """The revision it changes; None: it is the whole set."""
+    desired: tuple[Desired, ...] = ()
+    """All attempts, or those that are new or changed."""
+    removed: tuple[AttemptKey, ...] = ()
+    """Of a difference: attempts that are no longer in the set."""
+    surroundings: Surroundings | None = None
+    """None: as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An attempt that a cluster does not take."""
+
+    key: AttemptKey
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAnswer:
+    """What a member says to a plan: whether it took it, and which of its attempts it refuses."""
+
+    epoch: int
+    revision: int
+    taken: bool
+    why: str = ""
+    """Of a plan that was not taken: older than what is known, or a base that is not known."""
+    accepted: tuple[AttemptKey, ...] = ()
+    """New attempts that may start from now on at any time."""
+    refused: tuple[Refusal, ...] = ()
+
+
+# --- from a member -------------------------------------------------------------------------
+
+
+class RunPhase(Enum):
+    """Where an attempt is, as its cluster sees it."""
+
+    WAITING = "waiting"
+    """Accepted; the local stage has no place for it yet."""
+    STARTING = "starting"
+    RUNNING = "running"
+    """All its instances run; of a service, at least one is ready."""
+    RELEASING = "releasing"
+    GONE = "gone"
+    """Nothing of it runs, and nothing will."""
+
+
+class Outcome(Enum):
+    """How an attempt came to be gone."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """Its program failed."""
+    STOPPED = "stopped"
+    """The centre asked for it."""
+    DISPLACED = "displaced"
+    """Its cluster took the place back, or lost it; the work is still wanted."""
+    TURNED_DOWN = "turned-down"
+    """Its cluster found no place, or cannot run it."""
+    FENCED = "fenced"
+    """Its time without contact to the centre was over."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """One instance of an attempt."""
+
+    index: int
+    node: str
+    name: str
+    """Of the object that carries it out: a Pod, a process."""
+    placement: Placement
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStatus:
+    """An attempt as its cluster sees it."""
+
+    key: AttemptKey
+    phase: RunPhase
+    outcome: Outcome | None = None
+    """Of one that is gone."""
+    why: str = ""
+    instances: tuple[InstanceStatus, ...] = ()
+    done_share: float = 0.0
+    saved_share: float = 0.0
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFact:
+    """A node of a cluster; its place in the inventory is its number for the local stage."""
+
+    name: str
+    group: str
+    up: bool = True
+    why: str = ""
+    """Of one that is not to be used: cordoned, not ready, reclaimed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a cluster consists of."""
+
+    groups: tuple[NodeGroup, ...] = ()
+    nodes: tuple[NodeFact, ...] = ()
+    """Those of the first group, then those of the second, and so on."""
+    features: frozenset[str] = frozenset()
+    """`dra`, `logs`, …: what may be asked of it."""
+    things: frozenset[tuple[TenantId, Thing]] = frozenset()
+    """What programs may name there, by tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first word of a member."""
+
+    cluster: ClusterId
+    kind: str
+    """`kubernetes` or `process`."""
+    incarnation: str
+    """New whenever the member begins to count its reports anew."""
+    version: str
+    epoch: int = 0
+    revision: int = 0
+    """Of the last plan it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The centre's answer to a hello."""
+
+    version: str
+    heard: int
+    """The last report of this incarnation that is stored; 0: none."""
+    now_ns: int
+    """The centre's clock."""
+    silence_s: float
+    """After so long without a word the member looks for another server."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLoad:
+    """How a service fared in a cluster since the last report."""
+
+    workload: WorkloadId
+    requests_per_s: float
+    replicas: int
+    violated_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an attempt has used of devices since it was last told, and at most."""
+
+    key: AttemptKey
+    device_s: float
+    """Device-seconds, weighed by the share of each device."""
+    memory_bytes: int = 0
+    compute_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """News of a cluster, numbered without gaps within an incarnation."""
+
+    seq: int
+    at_ns: int
+    whole: bool
+    """Whether it states everything; else what changed."""
+    attempts: tuple[AttemptStatus, ...] = ()
+    sites: tuple[SiteSummary, ...] = ()
+    inventory: Inventory | None = None
+    """None: as before."""
+    loads: tuple[ServiceLoad, ...] = ()
+    usage: tuple[Usage, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+
+# --- of the link itself --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The centre has stored a report, and all before it."""
+
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Somebody is there; said when nothing else is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goodbye:
+    """The centre ends the link."""
+
+    why: str
+    retry_elsewhere: bool = True
+    """Whether another server would take the member at once; else nobody will until told anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Somebody wants to read what an instance wrote."""
+
+    id: int
+    """Of the request, chosen by the centre; its chunks carry it."""
+    key: AttemptKey
+    index: int
+    follow: bool = False
+    """Whether to go on with what it will write."""
+    tail: int | None = None
+    """Lines to begin with, from the end; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogCancel:
+    """Nobody reads that any more."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """A piece of what an instance wrote, in order."""
+
+    id: int
+    """Of the request."""
+    data: bytes = b""
+    end: bool = False
+    """Whether it is the last."""
+    error: str = ""
+    """Of a last one: why there is no more; empty: that was all."""
+
+
+MemberWord = Hello | Report | PlanAnswer | LogChunk | Ping
+"""All that a member says."""
+CentreWord = Welcome | Plan | Ack | LogRequest | LogCancel | Ping | Goodbye
+"""All that the centre says."""

@@ -1,0 +1,162 @@
+"""Desired sets, answers, reports, and the words of the link itself."""
+
+from dure.domain.fleet.protocol import (
+    Ack,
+    AttemptKey,
+    AttemptStatus,
+    Desired,
+    Goodbye,
+    Hello,
+    InstanceStatus,
+    Inventory,
+    LogCancel,
+    LogChunk,
+    LogRequest,
+    NodeFact,
+    Outcome,
+    Ping,
+    PlanAnswer,
+    Refusal,
+    Report,
+    RunPhase,
+    ServiceLoad,
+    Usage,
+    Want,
+    Welcome,
+)
+from dure.wire.kinds import (
+    choice,
+    data,
+    flag,
+    many,
+    maybe,
+    moment,
+    name,
+    unordered,
+    whole,
+)
+from dure.wire.records import pair, record
+from dure.wire.surroundings import node_group
+from dure.wire.v1 import member_pb2 as pb
+from dure.wire.workloads import (
+    amount,
+    any_text,
+    count,
+    long_text,
+    order,
+    placement,
+    program,
+    share,
+    site_summary,
+    some,
+    thing,
+)
+
+MOST_LOG_BYTES = 1024 * 1024
+"""Of one chunk."""
+EXIT_CODES = (-(2**31), 2**32)
+"""Of any system; below zero: the signal that ended a process."""
+
+key = record(AttemptKey, pb.AttemptKey, job=name(), attempt=count)
+desired = record(
+    Desired,
+    pb.Desired,
+    order=order,
+    program=program,
+    namespace=any_text,
+    want=choice(Want, pb.Want),
+    why=long_text,
+    fence_after_s=maybe(amount),
+)
+refusal = record(Refusal, pb.Refusal, key=key, why=long_text)
+answer = record(
+    PlanAnswer,
+    pb.PlanAnswer,
+    epoch=count,
+    revision=count,
+    taken=flag(),
+    why=long_text,
+    accepted=many(key),
+    refused=many(refusal),
+)
+
+# --- reports -----------------------------------------------------------------------------------
+
+instance = record(
+    InstanceStatus,
+    pb.InstanceStatus,
+    index=count,
+    node=any_text,
+    name=any_text,
+    placement=placement,
+    ready=flag(),
+)
+attempt = record(
+    AttemptStatus,
+    pb.AttemptStatus,
+    key=key,
+    phase=choice(RunPhase, pb.RunPhase),
+    outcome=maybe(choice(Outcome, pb.Outcome)),
+    why=long_text,
+    instances=many(instance),
+    done_share=share,
+    saved_share=share,
+    started_ns=maybe(moment()),
+    ended_ns=maybe(moment()),
+    exit_code=maybe(whole(*EXIT_CODES)),
+)
+node = record(NodeFact, pb.NodeFact, name=name(), group=any_text, up=flag(), why=long_text)
+inventory = record(
+    Inventory,
+    pb.Inventory,
+    groups=many(node_group),
+    nodes=many(node),
+    features=unordered(name()),
+    things=unordered(pair(pb.TenantThing, tenant=name(), thing=thing)),
+)
+load = record(
+    ServiceLoad,
+    pb.ServiceLoad,
+    workload=name(),
+    requests_per_s=amount,
+    replicas=count,
+    violated_share=share,
+)
+usage = record(Usage, pb.Usage, key=key, device_s=amount, memory_bytes=count, compute_share=amount)
+report = record(
+    Report,
+    pb.Report,
+    seq=whole(1),
+    at_ns=moment(),
+    whole=flag(),
+    attempts=many(attempt),
+    sites=many(site_summary),
+    inventory=maybe(inventory),
+    loads=many(load),
+    usage=many(usage),
+    warnings=many(long_text),
+)
+
+# --- the link itself ---------------------------------------------------------------------------
+
+hello = record(
+    Hello,
+    pb.Hello,
+    cluster=name(),
+    kind=name(),
+    incarnation=name(),
+    version=name(),
+    epoch=count,
+    revision=count,
+)
+welcome = record(Welcome, pb.Welcome, version=name(), heard=count, now_ns=moment(), silence_s=some)
+ping = record(Ping, pb.Ping)
+ack = record(Ack, pb.Ack, seq=count)
+goodbye = record(Goodbye, pb.Goodbye, why=long_text, retry_elsewhere=flag())
+log_request = record(
+    LogRequest, pb.LogRequest, id=count, key=key, index=count, follow=flag(), tail=maybe(count)
+)
+log_cancel = record(LogCancel, pb.LogCancel, id=count)
+log_chunk = record(
+    LogChunk, pb.LogChunk, id=count, data=data(MOST_LOG_BYTES), end=flag(), error=long_text
+)
