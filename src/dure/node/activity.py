@@ -26,7 +26,9 @@ FULL_WINDOW = 0.99
 """A sample of more than this does not tell when in its window, or before, the work began."""
 CLEAR_WORK = 0.5
 """A sample below this may be the making of a context, which computes for 30 to 60 ms: seen on an
-H200 as shares of 0.04 to 0.31 while inputs were copied. The second sample makes work certain."""
+H200 as shares of 0.04 to 0.31 while inputs were copied. A second one makes work certain."""
+ECHO_NS = 250_000_000
+"""For so long after its memory rose a sample may tell of before: a window of 0.19 s and some."""
 TOO_LATE = 0.8
 """Part of its time for input after which one is taken to have launched that was held too late."""
 LONGEST_WINDOW_NS = 1_100_000_000
@@ -89,6 +91,8 @@ class Activity:
     """Its time for input when the first sample showed work, and the share in that."""
     _faint: float | None = None
     """The first sample of work where that is faint: it may not be its own."""
+    _echo: float | None = None
+    """The last faint sample that may have been of the making of its context."""
     _alive_ns: int = 0
     """Last sign of life: memory changed, a sample of work, or it was let go."""
     _deaf_until_ns: int = 0
@@ -144,7 +148,7 @@ class Activity:
             self.work_ns = self.input_ns = self._duty_sum_ns = 0.0
             self.launched, self.launch_ns = False, None
             self._straight = rose and look.now_ns >= self._deaf_until_ns
-            self._first_work = self._faint = None
+            self._first_work = self._faint = self._echo = None
         return None
 
     def _go_on(self, look: Look, rose: bool, settings: NodeSettings, *, kept: bool) -> Burst | None:
@@ -171,6 +175,10 @@ class Activity:
                 self._first_work = None
             return
         if self.phase is Phase.INPUT and self.share < CLEAR_WORK:
+            if self.input_ns < ECHO_NS:
+                self._echo = self.share
+            if self._echo == self.share:
+                return
             if self._faint is None:
                 self._faint = self.share
             if self._faint == self.share:

@@ -65,12 +65,7 @@ def test_plain_sharing_on_the_second_host_takes_as_long_as_measured(
 @pytest.mark.parametrize("mode", ["dure-docker", "dure-cuda-lock", "dure-lock-only"])
 @pytest.mark.parametrize("gpu", [GpuModel(), SECOND_H200], ids=["fitted", "second"])
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size.side))
-def test_the_bounds_hold_on_both_hosts(
-    size: Size, gpu: GpuModel, mode: str, request: pytest.FixtureRequest
-) -> None:
-    if (size.side, gpu, mode) == (8_192, SECOND_H200, "dure-lock-only"):
-        reason = "a lock alone cannot stop the copies of twenty: 1.06 of plain sharing, not 1.05"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_the_bounds_hold_on_both_hosts(size: Size, gpu: GpuModel, mode: str) -> None:
     many = [
         outcome(*products(size.most, size.side, image="matmul"), gpus=(gpu,), mode=each)
         for each in ("plain", mode)

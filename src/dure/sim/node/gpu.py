@@ -99,10 +99,10 @@ class Gpu:
         """The process died in it."""
         self._contexts.stop(now_ns, piece)
 
-    def context_made(self, now_ns: int, pid: int) -> None:
+    def context_part_made(self, now_ns: int, pid: int) -> None:
         """The driver's own kernels in it count as the process's."""
         self._account(now_ns)
-        self._meter.count(pid, self.model.context_busy_ns)
+        self._meter.count(pid, self.model.context_busy_ns // self.model.context_parts)
 
     # What NVML says
 

@@ -206,13 +206,13 @@ class Process:
         model = self.gpu.model
         self._begun, self._piece = False, None
         self._context_parts += 1
+        self.gpu.context_part_made(now_ns, self.pid)
         if self._context_parts == model.context_hidden_parts and not self.gpu.allocate(
             self.pid, model.context_bytes
         ):
             self._end(now_ns, Ending.OUT_OF_MEMORY)
             return
         if self._context_parts == model.context_parts:
-            self.gpu.context_made(now_ns, self.pid)
             self.phases_ns["context"] += now_ns - self._since_ns
             self._since_ns = now_ns
             self._tell_locked(now_ns)
