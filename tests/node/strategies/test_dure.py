@@ -1,4 +1,4 @@
-"""The strategy `dure`: turns, inputs ahead, who runs beside, classes, deadlines, memory."""
+"""The strategy `dure`: turns, inputs ahead, classes, deadlines, memory."""
 
 from dataclasses import replace
 
@@ -7,116 +7,10 @@ from dure.domain.ids import ContainerId
 from dure.domain.node_events import PauseEnded
 from dure.domain.node_instructions import Pause
 from dure.domain.units import GIB, NS_PER_S
-from dure.node.history import ImageRecord
 from dure.node.settings import NodeSettings
 from dure.node.units import Unit
 from tests.node.factories import BOTH, GPU, MS, OTHER_GPU, Host, container
-
-DOCKER = (PauseWay.DOCKER,)
-LOCK = (PauseWay.CUDA_LOCK,)
-
-
-def known(image: str, seconds: float, gib: float = 4.0, share: float | None = None) -> ImageRecord:
-    length = round(seconds * NS_PER_S)
-    return ImageRecord(image, int(gib * GIB), (length,), (length,), share)
-
-
-def host_with(*records: ImageRecord, ways: tuple[PauseWay, ...] = DOCKER) -> Host:
-    return Host(NodeSettings(ways=ways, history=records))
-
-
-def compute(host: Host, name: str, image: str = "job") -> None:
-    """Start a container that computes as soon as it may."""
-    host.start(container(name, image=image))
-    host.work(name, share=1.0)
-    host.run(60 * MS)
-
-
-def test_short_bursts_are_not_worth_a_freeze_but_worth_a_lock() -> None:
-    for ways, waits in ((DOCKER, set()), (LOCK, {"b", "c"})):
-        host = host_with(known("job", 0.3), ways=ways)
-        for name in ("a", "b", "c"):
-            compute(host, name)
-        assert set(host.paused) == waits
-
-
-def test_long_bursts_wait_by_either_way() -> None:
-    for ways in (DOCKER, LOCK, BOTH):
-        host = host_with(known("job", 1.2), ways=ways)
-        for name in ("a", "b", "c"):
-            compute(host, name)
-        assert set(host.paused) == {"b", "c"}
-
-
-def test_a_label_states_the_length_of_bursts_beforehand() -> None:
-    host = host_with()
-    compute(host, "a")
-    host.start(container("b", expect="10ms"))
-    host.work("b", share=0.3)
-    host.run(500 * MS)
-    assert not host.paused
-
-
-def test_who_uses_part_of_the_gpu_runs_beside_a_long_burst() -> None:
-    host = host_with(known("server", 60.0, share=0.2))
-    compute(host, "trainer")
-    compute(host, "server", image="server")
-    compute(host, "second")
-    assert set(host.paused) == {"second"}
-    (shown,) = [c for c in host.machine.view(host.now_ns).containers if c.name == "server"]
-    assert "20%" in shown.reason
-
-
-def test_an_unknown_container_that_publishes_ports_and_uses_little_is_a_service_at_once() -> None:
-    host = host_with(known("job", 3.0), ways=LOCK)
-    compute(host, "trainer")
-    compute(host, "second")
-    host.start(replace(container("web"), publishes=True))
-    host.work("web", share=0.0)
-    host.run(300 * MS)
-    host.work("web", share=0.15)
-    host.run(2 * NS_PER_S)
-    assert ("pause", "web") not in {(what, name) for _, what, name in host.story}
-    assert "second" in host.paused
-    (shown,) = [c for c in host.machine.view(host.now_ns).containers if c.name == "web"]
-    assert "publishes ports" in shown.reason
-
-
-def test_one_that_publishes_ports_and_computes_all_the_time_queues_and_is_held_once() -> None:
-    host = host_with(known("job", 30.0), ways=LOCK)
-    compute(host, "trainer")
-    host.start(replace(container("notebook"), publishes=True))
-    host.work("notebook", share=0.0)
-    host.run(300 * MS)
-    assert not host.paused, "it may be a service"
-    host.work("notebook", share=0.5)
-    host.run(100 * MS)
-    host.work("notebook", share=0.0)  # nothing runs while it is held
-    host.run(3 * NS_PER_S)
-    assert [(what, name) for _, what, name in host.story] == [("pause", "notebook")]
-
-
-def test_a_label_counts_more_than_published_ports() -> None:
-    host = host_with(known("job", 3.0), ways=LOCK)
-    compute(host, "trainer")
-    host.start(replace(container("batch", expect="5s"), publishes=True))
-    host.work("batch", share=0.0)
-    host.run(700 * MS)
-    assert set(host.paused) == {"batch"}
-
-
-def test_a_service_learned_on_the_spot_is_no_longer_held() -> None:
-    host = host_with()
-    host.start("server")
-    host.work("server", share=0.2)
-    host.run(2500 * MS)
-    host.start("trainer")
-    host.work("trainer", share=0.8)
-    host.run(2 * NS_PER_S)
-    host.start("second")
-    host.work("second", share=0.0)
-    host.run(1 * NS_PER_S)
-    assert set(host.paused) == {"second"}
+from tests.node.strategies.hosts import DOCKER, LOCK, compute, host_with, known
 
 
 def test_the_next_is_let_go_shortly_before_the_predicted_end() -> None:

@@ -92,6 +92,10 @@ class DureStrategy:
             if light is not None:
                 now.verdicts[unit.key] = Verdict(Say.BESIDE, light)
                 now.served |= unit.gpus
+        for unit in scene.bystanders:
+            # A service under the shim, or one that is exempt, feels a crowd as any other does.
+            if unit.activity.active and now.forecast.light(unit) is not None:
+                now.served |= unit.gpus
         long = [unit for unit in active if unit.key not in now.verdicts and self._pays(now, unit)]
         queue = self._turns(now, long)
         wake_ns = min(now.wakes, default=None)
