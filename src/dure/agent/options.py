@@ -18,6 +18,8 @@ class ContainerOptions:
     """Only say what would be done."""
     start_watchdog: bool = True
     """Start a watchdog where none answers; else it has a unit of its own."""
+    record: Path | None = None
+    """Where everything that is decided about containers is written down; None: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

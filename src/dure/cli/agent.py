@@ -1,15 +1,11 @@
 """`dure agent`: the process that shares this host's GPUs between tenants."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from dure.domain.errors import InputError
-
-if TYPE_CHECKING:
-    from dure.agent.options import ContainerOptions
-    from dure.client.containers import PauseWith
 
 _Sharing = Annotated[
     Literal["isolated", "mps"],
@@ -58,6 +54,14 @@ _NoStartWatchdog = Annotated[
         help="Start no watchdog: it runs as a service of its own (`dure node watchdog`).",
     ),
 ]
+_Record = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write down all that is seen of containers and decided; `dure sim node --replay` "
+        "reads it.",
+    ),
+]
 _RunDir = Annotated[
     Path | None, typer.Option(help="Its folder of sockets and state; else DURE_RUN_DIR.")
 ]
@@ -76,20 +80,26 @@ def agent(
     pause_with: _PauseWith = None,
     dry_run: _DryRun = False,
     no_start_watchdog: _NoStartWatchdog = False,
+    record: _Record = None,
     run_dir: _RunDir = None,
     log_file: _LogFile = None,
 ) -> None:
     """Share this host's GPUs between tenants, until it is told to end (SIGTERM or Ctrl-C)."""
     from dure.agent.main import run
-    from dure.agent.options import AgentOptions
+    from dure.agent.options import AgentOptions, ContainerOptions
     from dure.client.places import own_places
 
-    containers = None
-    if manage_containers:
-        containers = _containers(strategy, pause_with, dry_run, no_start_watchdog)
-    elif strategy is not None or pause_with is not None or dry_run or no_start_watchdog:
+    containers = ContainerOptions(
+        strategy=strategy or "dure",
+        pause_with=pause_with or "auto",
+        dry_run=dry_run,
+        start_watchdog=not no_start_watchdog,
+        record=record,
+    )
+    if not manage_containers and (strategy or pause_with or containers != ContainerOptions()):
         raise InputError(
-            "--strategy, --pause-with, --dry-run and --no-start-watchdog are about containers",
+            "--strategy, --pause-with, --dry-run, --no-start-watchdog and --record are about "
+            "containers",
             "add --manage-containers",
         )
     run(
@@ -100,24 +110,8 @@ def agent(
             policy=policy,
             gpus=tuple(gpu or ()),
             log_file=log_file,
-            containers=containers,
+            containers=containers if manage_containers else None,
         )
-    )
-
-
-def _containers(
-    strategy: str | None,
-    pause_with: "PauseWith | None",
-    dry_run: bool,
-    no_start_watchdog: bool,
-) -> "ContainerOptions":
-    from dure.agent.options import ContainerOptions
-
-    return ContainerOptions(
-        strategy=strategy or "dure",
-        pause_with=pause_with or "auto",
-        dry_run=dry_run,
-        start_watchdog=not no_start_watchdog,
     )
 
 

@@ -1,5 +1,6 @@
 """`dure bench node`: containers that share a GPU, with Dure and without, shard by shard."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,13 @@ _DockerBin = Annotated[
     typer.Option(help="Folder of a dockerd to start for the bench; else the one that runs."),
 ]
 
+_Record = Annotated[
+    bool,
+    typer.Option(
+        "--record", help="Keep what agents saw and decided, for `dure sim node --replay`."
+    ),
+]
+
 
 def node(
     sets: _Sets = "",
@@ -47,6 +55,7 @@ def node(
     emulated: Emulated = False,
     scale: _Scale = 0.1,
     docker_bin: _DockerBin = None,
+    record: _Record = False,
     as_json: Json = False,
 ) -> None:
     """Containers that share one GPU: plain, by the paper, by Dure, one after another."""
@@ -55,7 +64,7 @@ def node(
     from dure.bench.node.sets import SETS
 
     names = listed(sets, "--set", tuple(SETS))
-    settings = _settings(rows, counts, repeats, limit)
+    settings = replace(_settings(rows, counts, repeats, limit), record=record)
     finished = True
     if not merge:
         where = on_the_emulator(scale) if emulated else on_this_gpu

@@ -24,12 +24,14 @@ from dure.domain.containers import PauseWay
 from dure.domain.errors import DureError, InputError
 from dure.domain.ids import GpuUuid
 from dure.node.machine import NodeMachine
+from dure.node.notes import note_settings
 from dure.node.settings import NodeSettings
 from dure.runtimes.cuda_driver import CudaDriver
 from dure.runtimes.cuda_lock import CudaLockPauser, mps_runs
 from dure.runtimes.docker import DockerPauser, DockerRuntime, docker_url
 from dure.runtimes.inspection import GpuNames, HostGpu
 from dure.runtimes.journal import Journal
+from dure.runtimes.recording import Recording
 
 _log = logging.getLogger(__name__)
 
@@ -98,6 +100,7 @@ def make_care(options: AgentOptions, wanted: ContainerOptions, host: Host) -> Ca
         said = f"{thawed.owed.name} was left paused: it {thawed.outcome.value}"
         host.events.add("container", said)
     monitor = MonitorProcess()
+    recording = Recording(wanted.record, note_settings(settings)) if wanted.record else None
     manager = Manager(
         make_machine=lambda: NodeMachine(settings),
         pausers=pausers,
@@ -106,6 +109,7 @@ def make_care(options: AgentOptions, wanted: ContainerOptions, host: Host) -> Ca
         events=host.events,
         tenants=host.tenants,
         dry_run=wanted.dry_run,
+        record=recording.add if recording is not None else None,
     )
     monitor.on_table = manager.take_table
     monitor.on_news = lambda news: manager.take_trouble("monitor", news)
@@ -122,7 +126,10 @@ def make_care(options: AgentOptions, wanted: ContainerOptions, host: Host) -> Ca
         _watcher=_watcher(runtime, manager),
         _guard=_guard(folder, manager, start_one=wanted.start_watchdog),
         _memory=memory,
-        _ends=[stop.set, lock.close, thawer.close, journal.close],
+        _ends=[
+            *(stop.set, lock.close, thawer.close, journal.close),
+            *((recording.close,) if recording is not None else ()),
+        ],
     )
 
 

@@ -76,6 +76,8 @@ class Manager:
     tenants: Callable[[], Mapping[int, str]]
     """Level-1 tenants by pid."""
     dry_run: bool = False
+    record: Callable[[NodeEvent, tuple[NodeInstruction, ...]], None] | None = None
+    """Where every event and its answer is written down."""
     clock: Callable[[], int] = time.monotonic_ns
     last_round_ns: int = 0
     troubles: dict[str, str] = field(default_factory=dict)
@@ -247,6 +249,20 @@ class Manager:
             self._machine_failed(error, event.now_ns)
             return
         self._carry_out(instructions)
+        if self.record is not None:
+            self._write_down(self.record, event, instructions)
+
+    def _write_down(
+        self,
+        record: Callable[[NodeEvent, tuple[NodeInstruction, ...]], None],
+        event: NodeEvent,
+        instructions: tuple[NodeInstruction, ...],
+    ) -> None:
+        try:
+            record(event, instructions)
+        except (OSError, ValueError) as error:
+            self.record = None
+            _log.warning("the recording ends: %s", error)
 
     def _machine_failed(self, error: Exception, now_ns: int) -> None:
         _log.error("deciding about containers failed", exc_info=error)

@@ -112,7 +112,7 @@ def processor_s(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def managed(row: Row, docker_host: str, bed: Bed) -> Iterator[Manager]:
+def managed(row: Row, docker_host: str, bed: Bed, record: Path | None = None) -> Iterator[Manager]:
     """The agent of a row, which starts its watchdog; nobody for a row without a strategy."""
     if row.strategy is None:
         yield Manager(None)
@@ -122,6 +122,7 @@ def managed(row: Row, docker_host: str, bed: Bed) -> Iterator[Manager]:
         arguments = (
             *("--manage-containers", "--strategy", row.strategy),
             *("--pause-with", row.pause_with),
+            *(("--record", str(record)) if record is not None else ()),
         )
         agent = AgentProcess(Path(folder), environment, arguments)
         try:

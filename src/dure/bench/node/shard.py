@@ -22,6 +22,7 @@ from dure.domain.errors import DureError
 
 Tell = Callable[[str], None]
 
+_RECORDINGS = "recordings"
 _SLACK_S = 4.0
 """Of a cell besides its kernels: contexts, copies, the way to the barrier."""
 _SHARED_LOSS = 1.3
@@ -44,6 +45,8 @@ class Settings:
     """Besides the largest; all where none is named."""
     limit_s: float = float("inf")
     """Nothing is begun that would end later than this."""
+    record: bool = False
+    """Whether agents write down what they see and decide, beside the cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class Shard:
                 row = left[0].row
                 own = 1 if fresh else sum(cell.row is row for cell in left)
                 try:
-                    with _manager(host, row, len(members)) as manager:
+                    with self._manager(host, row, len(members)) as manager:
                         for cell in left[:own]:
                             if self._time_for(cell, host.bed, 0.0):
                                 self._measure(made, manager, cell, fresh=fresh)
@@ -138,13 +141,21 @@ class Shard:
         """One cell whose server is a tenant of the agent, too: its container comes after it."""
         members = self.set.members(host.bed)
         try:
-            with _manager(host, cell.row, 0) as manager:
+            with self._manager(host, cell.row, 0) as manager:
                 extra = manager.tenants(members)
                 with crew(host.client, host.image, host.bed, members, extra) as made:
                     manager.await_containers(len(members))
                     self._measure(made, manager, cell, fresh=True)
         except (DureError, OSError) as error:
             self._give_up(cell.row, error)
+
+    @contextlib.contextmanager
+    def _manager(self, host: Host, row: Row, containers: int) -> Iterator[Manager]:
+        folder = (self.store.folder / _RECORDINGS).absolute() if self.settings.record else None
+        record = folder / f"{row.name}-{time.time():.0f}.jsonl" if folder is not None else None
+        with managed(row, host.docker_host, host.bed, record) as manager:
+            manager.await_containers(containers)
+            yield manager
 
     def _give_up(self, row: Row, why: Exception) -> None:
         self._given_up.add(row.name)
@@ -185,13 +196,6 @@ class Shard:
         alone_s = sum(member.alone_s for member in self.set.members(bed)[: cell.count])
         needed_s = _SHARED_LOSS * alone_s + _SLACK_S + more_s
         return time.monotonic() + needed_s < self._until_s
-
-
-@contextlib.contextmanager
-def _manager(host: Host, row: Row, containers: int) -> Iterator[Manager]:
-    with managed(row, host.docker_host, host.bed) as manager:
-        manager.await_containers(containers)
-        yield manager
 
 
 def _together(made: Crew, manager: Manager, count: int, limit_s: float) -> list[Outcome]:
