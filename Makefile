@@ -43,6 +43,7 @@ test-docker: native ## queue, pause and thaw real containers, on the emulator; a
 
 test-kube: $(READY) ## run against a real Kubernetes, which the first call builds; as root it installs haproxy
 	tools/build_kube > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
+	tools/build_helm > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
 	$(BIN)/pytest -m kube -rs
 
 test-services: $(READY) ## run against real PostgreSQL and NATS servers; as root it installs them

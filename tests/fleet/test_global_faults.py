@@ -3,6 +3,7 @@
 import pytest
 
 from dure.domain.fleet.events import (
+    ClusterClosed,
     ClusterJoined,
     ClusterLost,
     OrderTurnedDown,
@@ -86,6 +87,20 @@ def test_what_was_replaced_is_stopped_when_its_cluster_is_back() -> None:
     (stop,) = made.handle(ClusterJoined(2 * MINUTE_NS, own))
     assert isinstance(stop, PreemptWorkload)
     assert (stop.workload, stop.cluster, stop.attempt) == ("job", "own", 1)
+
+
+def test_a_closed_cluster_keeps_what_it_has_and_gets_nothing_new_until_it_joins_again() -> None:
+    own = cluster("own", rent=None)
+    made = machine(own, cluster("cloud"))
+    submit(made, job(when_cut_off=WhenCutOff.REPLACE))
+    assert orders(made.handle(RoundDue(0)))["job"].site.cluster == "own"
+    assert made.handle(ClusterClosed(0, own.id)) == []
+    submit(made, job("second"))
+    placed = orders(made.handle(RoundDue(MINUTE_NS)))
+    assert {name: order.site.cluster for name, order in placed.items()} == {"second": "cloud"}
+    assert made.handle(ClusterJoined(2 * MINUTE_NS, own)) == []
+    submit(made, job("third"))
+    assert orders(made.handle(RoundDue(3 * MINUTE_NS)))["third"].site.cluster == "own"
 
 
 def test_a_withdrawn_job_is_stopped_and_forgotten() -> None:

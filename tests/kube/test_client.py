@@ -103,6 +103,35 @@ def test_lists_come_in_pages_of_one_moment(kube: KubeCluster, namespace: str) ->
     asyncio.run(run())
 
 
+def test_names_alone_come_without_what_objects_hold(kube: KubeCluster, namespace: str) -> None:
+    async def run() -> None:
+        async with client_of(kube) as client:
+            await put(client, namespace, "own", a="hush")
+            scope = Scope(namespace, fields="metadata.name=own", names_only=True)
+            (found,) = await client.list(CONFIG_MAPS, scope)
+            assert found["metadata"]["name"] == "own"
+            assert "data" not in found
+            async with client.watch(CONFIG_MAPS, scope, version_of(found), 60) as events:
+                await put(client, namespace, "own", a="louder")
+                event = await anext(aiter(events))
+                assert event.object["metadata"]["name"] == "own"
+                assert "data" not in event.object
+
+    asyncio.run(run())
+
+
+def test_a_dry_run_is_judged_and_leaves_nothing(kube: KubeCluster, namespace: str) -> None:
+    async def run() -> None:
+        async with client_of(kube) as client:
+            await client.create(CONFIG_MAPS, config_map(namespace, "dry"), dry_run=True)
+            with pytest.raises(KubeNotFoundError):
+                await client.get(CONFIG_MAPS, "dry", namespace)
+            with pytest.raises(KubeInvalidError):
+                await client.create(CONFIG_MAPS, config_map(namespace, "Not A Name"), dry_run=True)
+
+    asyncio.run(run())
+
+
 def test_labels_choose(kube: KubeCluster, namespace: str) -> None:
     async def run() -> None:
         async with client_of(kube) as client:

@@ -8,7 +8,7 @@ import pytest
 from dure.kube.access import load_access
 from dure.kube.client import KubeClient
 from dure.kube.errors import KubeExpiredError, KubeForbiddenError, KubeNotFoundError
-from dure.kube.informer import Broken, ChangeKind, Following, Informer, Synced
+from dure.kube.informer import Broken, ChangeKind, Following, Informer, Resumed, Synced
 from dure.kube.requests import Scope
 from dure.kube.resources import CONFIG_MAPS, Object, ObjectKey, Resource, version_of
 from dure.kube.transport import Patience
@@ -132,6 +132,9 @@ def test_a_short_cut_goes_on_where_it_left_off(kube: KubeCluster, namespace: str
                 await watcher.until("all is seen", lambda: len(watcher.changes()) == 3)
                 assert [kind for kind, _, _ in watcher.changes()] == [ADDED, CHANGED, DELETED]
                 assert informer.lists == 1
+                kinds = [type(one) for one in watcher.seen]
+                assert kinds.count(Resumed) == 1, "the end of the cut is told once"
+                assert Broken not in kinds[kinds.index(Resumed) :]
         await relay.cut()
 
     asyncio.run(run())

@@ -21,6 +21,7 @@ from dure.stores.rows import (
     Policy,
     Pool,
     Role,
+    Spend,
     Tenant,
     TenantKind,
 )
@@ -44,6 +45,12 @@ async def _fill(store: Store) -> None:
         await tx.tokens.issue(Grant(Role.TENANT, tenant="acme"))
         await tx.budgets.add(Budget("acme", "month", "KRW", 1e9, 0, 10, 0.1))
         await tx.bills.add(Bill("b1", "acme", 0, 10, "KRW", 12.25, 3.5, {"lines": []}))
+        await tx.news.said("seoul", inventory={"nodes": []}, sites={"sites": []})
+        await tx.news.lease("seoul", {"allotments": []})
+        await tx.spends.add_all(
+            [Spend(made.id, 1, 9, 5, "acme", "", "", "seoul", "a100", 4.0, 0.5, 12.0)]
+        )
+        await tx.prices.put_all([("seoul/gpus", 0.25)])
         await tx.feeds.add(Feed("kr", FeedKind.TARIFF, "KRW/kWh"))
         await tx.feeds.write(FeedPoint("kr", at, at / 3) for at in range(1200))
         await tx.audit.add(AuditEntry(new_id(), 1, "me", "submit", made.id, "done", "acme"))

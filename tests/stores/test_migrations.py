@@ -35,15 +35,43 @@ async def test_a_database_of_the_version_before_is_taken_forward_with_what_it_ho
 ) -> None:
     async with Store.open(address) as store:
         assert await store.migrate("0001") == "0001"
+        before = sa.text(
+            "INSERT INTO jobs (id, tenant, name, spec, team, service, labels, phase, priority, "
+            "attempt, reason, revision, submitted_ns, updated_ns) VALUES "
+            """('j1', 'acme', 'train', '{"a"\\: 1}', '', '', '{}', 'queued', 0, 0, '', 1, 1, 1)"""
+        )
+        async with store.transaction() as tx:
+            await tx.tenants.add(Tenant("acme", TenantKind.TENANT))
+            await tx.link.execute(before, "job of before")
+        assert await store.migrate() == migrate.latest_schema() != "0001"
+        async with store.transaction() as tx:
+            kept = await tx.jobs.get("j1")
+            assert (kept.spec, kept.failures) == ({"a": 1}, 0)
+            await tx.budgets.add(Budget("acme", "month", "KRW", 1.0, 0, 1))
+        assert await store.migrate() == migrate.latest_schema()
+
+
+@asynchronous
+async def test_what_the_schema_before_the_links_holds_gets_their_defaults(address: str) -> None:
+    async with Store.open(address) as store:
+        assert await store.migrate("0002") == "0002"
         sent = job()
+        before = sa.text(
+            "INSERT INTO clusters (name, kind, spec, state, incarnation, desired_revision, "
+            "accepted_epoch, accepted_revision, revision, created_ns) VALUES "
+            "('seoul', 'process', '{}', 'joined', '', 7, 1, 7, 1, 1)"
+        )
+        async with store.transaction() as tx:
+            await tx.link.execute(before, "cluster of before")
+        assert await store.migrate() == migrate.latest_schema()
         async with store.transaction() as tx:
             await tx.tenants.add(Tenant("acme", TenantKind.TENANT))
             await tx.jobs.add(sent)
-        assert await store.migrate() == migrate.latest_schema() != "0001"
-        async with store.transaction() as tx:
-            assert (await tx.jobs.get(sent.id)).spec == sent.spec
-            await tx.budgets.add(Budget("acme", "month", "KRW", 1.0, 0, 1))
-        assert await store.migrate() == migrate.latest_schema()
+            seoul = await tx.clusters.get("seoul")
+            assert (seoul.desired_revision, seoul.link_epoch, seoul.linked_url) == (7, 0, "")
+            assert (await tx.jobs.get(sent.id)).failures == 0
+            linked = await tx.clusters.linked("seoul", "one", "http://here")
+            assert (linked.link_epoch, linked.report_seq) == (1, 0)
 
 
 @asynchronous

@@ -1,4 +1,4 @@
-"""`dure fleet`: what the fleet level knows and decides; so far the accelerators it knows."""
+"""`dure fleet`: what holds for the fleet: accelerators it knows, tenants, policies, settings."""
 
 import json
 from collections.abc import Sequence
@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dure.cli import fleet_policies, fleet_settings, fleet_tenants
+
 if TYPE_CHECKING:
     from dure.domain.fleet.profiles import DataType, DeviceProfile, Source
     from dure.domain.fleet.slices import SliceTemplate
     from dure.sim.figures import WideTable
 
-app = typer.Typer(help="The fleet: accelerators and how they are shared.", no_args_is_help=True)
+app = typer.Typer(
+    help="The fleet: accelerators and how they are shared, tenants, policies.",
+    no_args_is_help=True,
+)
+app.add_typer(fleet_tenants.app, name="tenants")
+app.add_typer(fleet_policies.app, name="policy")
+app.add_typer(fleet_settings.app, name="settings")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -22,7 +30,7 @@ _WIDTH = 110
 
 @app.callback()
 def _group() -> None:
-    """The fleet: accelerators and how they are shared."""
+    """The fleet: accelerators and how they are shared, tenants, policies."""
 
 
 @app.command("catalogue")

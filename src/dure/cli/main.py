@@ -17,15 +17,23 @@ from rich.text import Text
 
 from dure import __version__
 from dure.cli import (
+    access,
     agent,
     bench,
+    clusters,
     docker_args,
     doctor,
     fleet,
+    jobs,
+    member,
+    money,
     node,
     policy,
+    pools,
     run,
+    server,
     sim,
+    submit,
     tenants,
     top,
     why,
@@ -57,11 +65,29 @@ app.command("forget")(tenants.forget)
 app.command("end")(tenants.end)
 app.command("doctor")(doctor.doctor)
 app.command("docker-args")(docker_args.docker_args)
+app.command("login")(access.login)
+app.command("whoami")(access.whoami)
+app.command("submit")(submit.submit)
+app.command("jobs")(jobs.jobs)
+app.command("wait")(jobs.wait)
+app.command("logs")(jobs.logs)
+app.command("explain")(jobs.explain)
+app.command("cancel")(jobs.cancel)
+app.command("bill")(money.bill)
+app.command("events")(access.events)
+app.command("audit")(access.audit)
 app.add_typer(bench.app, name="bench")
+app.add_typer(money.budget_app, name="budget")
+app.add_typer(clusters.app, name="clusters")
+app.add_typer(money.feed_app, name="feed")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(node.app, name="node")
 app.add_typer(policy.app, name="policy")
+app.add_typer(pools.app, name="pool")
+app.command("member")(member.member)
+app.add_typer(server.app, name="server")
 app.add_typer(sim.app, name="sim")
+app.add_typer(access.token_app, name="token")
 
 
 def _show_version(wanted: bool) -> None:

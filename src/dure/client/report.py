@@ -1,10 +1,12 @@
 """What a program may say of itself: request latencies and progress. Never harms the program.
 
 Inside a program that runs under Dure the shim is already loaded and takes a report without a system
-call. Elsewhere it goes to the agent named by DURE_SOCKET. Without either it goes nowhere.
+call. Elsewhere it goes to the agent named by DURE_SOCKET. Progress of a job of the fleet also goes
+to the file its cluster names in DURE_PROGRESS_FILE. Without any of them it goes nowhere.
 """
 
 import ctypes
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,8 @@ from dure.client.places import SOCKET_VARIABLE, TENANT_VARIABLE, Places
 from dure.domain.errors import DureError
 from dure.domain.units import NS_PER_S
 
+PROGRESS_VARIABLE = "DURE_PROGRESS_FILE"
+"""Names the file in which a job of the fleet says how far it is."""
 _TIMEOUT_S = 1.0
 """A report is not worth waiting longer for."""
 
@@ -30,10 +34,30 @@ def report(*, latency_s: float) -> bool:
     return _over_api(lambda client: client.report_latencies(tenant or "", (latency_ns,)))
 
 
-def report_progress(done: float, total: float) -> bool:
-    """So much of so much is done; whether anybody heard it."""
-    if not (done >= 0.0 and total > 0.0):
+def report_progress(done: float, total: float, saved: float = 0.0) -> bool:
+    """So much of so much is done, and so much of that a checkpoint has saved; whether anybody
+    heard it."""
+    if not (done >= 0.0 and total > 0.0 and saved >= 0.0):
         return False
+    written = _to_file(done / total, saved / total)
+    return _to_agent(done, total) or written
+
+
+def _to_file(done_share: float, saved_share: float) -> bool:
+    """Replace what the file says: whoever reads it sees the old or the new, never a part."""
+    name = os.environ.get(PROGRESS_VARIABLE)
+    if not name:
+        return False
+    draft = Path(f"{name}.{os.getpid()}")
+    try:
+        draft.write_text(json.dumps({"done": done_share, "saved": saved_share}), encoding="utf-8")
+        draft.replace(name)
+    except OSError:
+        return False
+    return True
+
+
+def _to_agent(done: float, total: float) -> bool:
     take = _shim_function("dure_report_progress", ctypes.c_double, ctypes.c_double)
     if take is not None:
         take(done, total)

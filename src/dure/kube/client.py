@@ -14,7 +14,16 @@ from dure.kube.errors import KubeUnreachableError, refused_status
 from dure.kube.requests import LogOptions, Page, Preconditions, Scope, WatchEvent
 from dure.kube.resources import PODS, Object, Resource
 from dure.kube.streams import lines_of
-from dure.kube.transport import APPLY, MERGE, Patience, Request, Transport
+from dure.kube.transport import (
+    APPLY,
+    JSON,
+    MERGE,
+    METADATA,
+    METADATA_LIST,
+    Patience,
+    Request,
+    Transport,
+)
 
 PAGE_SIZE = 500
 """Objects asked for at once; what kubectl asks for."""
@@ -70,8 +79,9 @@ class KubeClient:
         chosen = scope or Scope()
         path = resource.path(chosen.namespace)
         query = chosen.query() | ({"limit": str(page_size)} if page_size else {})
+        accept = METADATA_LIST if chosen.names_only else JSON
         while True:
-            body = await self._transport.send(Request("GET", path, query))
+            body = await self._transport.send(Request("GET", path, query, accept=accept))
             metadata = body["metadata"]
             items = [_named(item, resource) for item in body.get("items") or ()]
             yield Page(items, str(metadata["resourceVersion"]))
@@ -85,11 +95,15 @@ class KubeClient:
 
     # Writing
 
-    async def create(self, resource: Resource, thing: Object) -> Object:
-        """Create an object that must not be there; not sent again where the answer got lost."""
+    async def create(self, resource: Resource, thing: Object, *, dry_run: bool = False) -> Object:
+        """Create an object that must not be there; not sent again where the answer got lost.
+
+        A dry run has it checked by every rule of the cluster, and leaves nothing.
+        """
         path = resource.path(self._namespace_of(resource, thing))
+        query = {"dryRun": "All"} if dry_run else {}
         body = _named(thing, resource)
-        return await self._transport.send(Request("POST", path, body=body, repeatable=False))
+        return await self._transport.send(Request("POST", path, query, body, repeatable=dry_run))
 
     async def replace(self, resource: Resource, thing: Object) -> Object:
         """Put an object in the place of the one whose resourceVersion it states."""
@@ -175,8 +189,9 @@ class KubeClient:
         path = resource.path(scope.namespace)
         # Nothing need happen until the server ends it; keep-alive probes find a link that is cut.
         silence_s = timeout_s + self._transport.patience.answer_s
+        accept = METADATA if scope.names_only else JSON
         async with (
-            self._transport.stream(path, query, silence_s) as response,
+            self._transport.stream(path, query, silence_s, accept) as response,
             aclosing(_watch_events(response, f"watch of {path}", resource)) as events,
         ):
             yield events

@@ -57,7 +57,12 @@ class Broken:
     retry_s: float
 
 
-Happening = Change | Synced | Broken
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The watch goes on where it broke off; what happened meanwhile follows."""
+
+
+Happening = Change | Synced | Broken | Resumed
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,8 @@ class Informer:
         """Up to where the cluster's story is known; empty: list."""
         self._listed_at_s = 0.0
         self._fruitful = False
+        self._cut = False
+        """Whether the loss of contact was told and its end was not."""
         self.lists = 0
         """How often everything was listed."""
 
@@ -135,6 +142,7 @@ class Informer:
                 continue
             wait_s = waits.next_s()
             if failure is not None:
+                self._cut = True
                 yield Broken(failure, wait_s)
             await asyncio.sleep(wait_s)
 
@@ -153,6 +161,7 @@ class Informer:
         changes = list(differences(self._known, found))
         self._known.clear()
         self._known.update(found)
+        self._cut = False
         return [*changes, Synced(version, len(found))]
 
     async def _list(self) -> tuple[dict[ObjectKey, Object], str]:
@@ -183,10 +192,13 @@ class Informer:
             for_s = min(for_s, left_s)
         return max(1, round(for_s))
 
-    async def _watch(self) -> AsyncGenerator[Change]:
+    async def _watch(self) -> AsyncGenerator[Change | Resumed]:
         """What changes until the server ends the watch."""
         for_s = self._watch_time_s()
         async with self._client.watch(self.resource, self._scope, self._version, for_s) as events:
+            if self._cut:
+                self._cut = False
+                yield Resumed()
             async for event in events:
                 self._fruitful = True
                 for change in self._take(event):

@@ -15,6 +15,8 @@ class Scope:
     """A label selector, such as `app=web,tier!=test`."""
     fields: str = ""
     """A field selector, such as `spec.nodeName=node-1`."""
+    names_only: bool = False
+    """Whether the server sends metadata alone, not what the objects hold."""
 
     def query(self) -> dict[str, str]:
         """As parameters of a request."""

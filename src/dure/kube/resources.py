@@ -71,11 +71,16 @@ NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 PODS = Resource("", "v1", "Pod", "pods")
 SECRETS = Resource("", "v1", "Secret", "secrets")
+SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+SERVICES = Resource("", "v1", "Service", "services")
 VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 JOBS = Resource("batch", "v1", "Job", "jobs")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    "resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"
+)
 RESOURCE_SLICES = Resource(
     "resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False
 )

@@ -26,11 +26,18 @@ from dure.kube.resources import Object
 from dure.kube.tokens import BearerAuth
 
 JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 _RETRY_LIMIT_S = 2.0
 """The longest wait between two attempts at one request."""
+_AT_ONCE = 16
+"""Requests under way at a time, beside streams: each more would open a connection of its own, and a
+TLS handshake costs both sides more than the wait for another's."""
+_CANCELLED_S = 1.0
+"""How long a cancelled request may take to come to a clean end."""
 _KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
@@ -63,6 +70,7 @@ class Request:
     body: Object | None = None
     content_type: str = JSON
     repeatable: bool = True
+    accept: str = JSON
 
 
 class Transport:
@@ -72,13 +80,14 @@ class Transport:
         self.url = access.url
         self.patience = patience
         self._chance = chance
+        self._places = asyncio.Semaphore(_AT_ONCE)
         name = access.server_name
         self._extensions: dict[str, Any] = {"sni_hostname": name} if name else {}
         self._http = httpx.AsyncClient(
             base_url=access.url,
             auth=BearerAuth(access.tokens) if access.tokens else None,
             timeout=self._timeout(patience.answer_s),
-            headers={"user-agent": "dure", "accept": JSON},
+            headers={"user-agent": "dure"},
             transport=httpx.AsyncHTTPTransport(
                 verify=access.tls(),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
@@ -97,7 +106,8 @@ class Transport:
         until = time.monotonic() + self.patience.retry_for_s
         while True:
             try:
-                return await self._send_once(request)
+                async with self._places:
+                    return await self._send_once(request)
             except KubeError as error:
                 wait_s = _wait_s(error, request, waits)
                 if wait_s is None or time.monotonic() + wait_s > until:
@@ -106,21 +116,22 @@ class Transport:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, query: Mapping[str, str], silence_s: float | None
+        self,
+        path: str,
+        query: Mapping[str, str],
+        silence_s: float | None,
+        accept: str = "*/*",
     ) -> AsyncIterator[httpx.Response]:
         """An answer that is read as it comes; one that says nothing for so long is broken."""
         request = self._http.build_request(
             "GET",
             path,
             params=query,
-            headers={"accept": "*/*"},
+            headers={"accept": accept},
             timeout=self._timeout(silence_s),
             extensions=self._extensions,
         )
-        try:
-            response = await self._http.send(request, stream=True)
-        except httpx.HTTPError as error:
-            raise unreachable(self.url, error) from error
+        response = await self._answered(request)
         try:
             if response.is_error:
                 await response.aread()
@@ -131,23 +142,44 @@ class Transport:
         finally:
             await response.aclose()
 
+    async def _answered(self, request: httpx.Request, *, whole: bool = False) -> httpx.Response:
+        """The beginning of an answer, or all of it.
+
+        Whoever is cancelled meanwhile first sees the connection made: httpcore leaves the socket
+        of one that is cut off in its TLS handshake open.
+        """
+        sending = asyncio.create_task(self._http.send(request, stream=not whole))
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            await asyncio.wait([sending], timeout=_CANCELLED_S)
+            if sending.done() and not sending.cancelled() and sending.exception() is None:
+                await sending.result().aclose()
+            sending.cancel()
+            raise
+        except httpx.HTTPError as error:
+            raise unreachable(self.url, error) from error
+
     def _timeout(self, read_s: float | None) -> httpx.Timeout:
         other_s, connect_s = self.patience.answer_s, self.patience.connect_s
         return httpx.Timeout(connect=connect_s, read=read_s, write=other_s, pool=None)
 
     async def _send_once(self, request: Request) -> Object:
         content = None if request.body is None else json.dumps(request.body)
-        try:
-            response = await self._http.request(
+        headers = {"accept": request.accept}
+        if content:
+            headers["content-type"] = request.content_type
+        response = await self._answered(
+            self._http.build_request(
                 request.method,
                 request.path,
                 params=request.query,
                 content=content,
-                headers={"content-type": request.content_type} if content else None,
+                headers=headers,
                 extensions=self._extensions,
-            )
-        except httpx.HTTPError as error:
-            raise unreachable(self.url, error) from error
+            ),
+            whole=True,
+        )
         if response.is_error:
             raise refused(response, f"{request.method} {request.path}")
         body = response.json()

@@ -1,14 +1,17 @@
-"""What the server needs of the world: a store of state, and a bus of hints."""
+"""What the server needs of the world: a store of state, a bus of hints, a way to logs, who may."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from dure.domain.errors import DureError
+from dure.domain.fleet.protocol import AttemptKey
+from dure.domain.ids import ClusterId
 from dure.stores.bus.hints import Hint
 from dure.stores.dump import DumpSummary
 from dure.stores.retention import Pruned, Retention
-from dure.stores.rows import Json, Lease
+from dure.stores.rows import Json, Lease, Token
 from dure.stores.submissions import Submission
 from dure.stores.transaction import Transaction
 
@@ -91,3 +94,29 @@ class Bus(Protocol):
 
     def subscribe(self, pattern: str) -> AbstractAsyncContextManager[AsyncIterator[Hint]]:
         """The hints that match, from now until the context is left."""
+
+
+class NotLinkedHere(DureError):  # noqa: N818 - an answer: ask there
+    """Another server has the link to the cluster, or none has."""
+
+    def __init__(self, cluster: str, url: str) -> None:
+        remedy = f"ask {url}" if url else "wait until its member is back"
+        super().__init__(f"this server has no link to cluster {cluster}", remedy)
+        self.url = url
+        """Of the REST interface of the server that has it; empty: none has."""
+
+
+class LogSource(Protocol):
+    """What instances wrote, brought over the links to their clusters."""
+
+    def logs(
+        self, cluster: ClusterId, key: AttemptKey, index: int, *, follow: bool, tail: int | None
+    ) -> AsyncIterator[bytes]:
+        """Chunks as they come; `NotLinkedHere` before the first, `DureError` where none is."""
+
+
+class Gatekeeper(Protocol):
+    """Who is who."""
+
+    async def authenticate(self, secret: str) -> Token:
+        """The token of a secret that holds now; `DureError` where there is none."""

@@ -63,8 +63,9 @@ async def write_dump(connection: AsyncConnection, file: Path) -> DumpSummary:
             head = {"format": FORMAT, "version": VERSION, "schema": schema}
             out.write(json.dumps(head) + "\n")
             for table in metadata.sorted_tables:
-                if await connection.run_sync(_has, table.name):
-                    await _write_table(connection, table, out, lines)
+                columns = await connection.run_sync(_columns, table)
+                if columns:
+                    await _write_table(connection, columns, out, lines)
             tail = {"rows": lines.rows, "sha256": lines.digest.hexdigest()}
             out.write(json.dumps(tail) + "\n")
         raw.flush()
@@ -77,11 +78,20 @@ def _has(connection: sa.Connection, table: str) -> bool:
     return sa.inspect(connection).has_table(table)
 
 
+def _columns(connection: sa.Connection, table: sa.Table) -> list[sa.Column[Any]]:
+    """Those of a table that the database's schema has; none where it does not have the table."""
+    if not _has(connection, table.name):
+        return []
+    return [table.c[each["name"]] for each in sa.inspect(connection).get_columns(table.name)]
+
+
 async def _write_table(
-    connection: AsyncConnection, table: sa.Table, out: Any, lines: _Lines
+    connection: AsyncConnection, columns: list[sa.Column[Any]], out: Any, lines: _Lines
 ) -> None:
+    table = columns[0].table
+    assert isinstance(table, sa.Table)
     async with connection.stream(
-        sa.select(table).order_by(*table.primary_key).execution_options(yield_per=_BATCH)
+        sa.select(*columns).order_by(*table.primary_key).execution_options(yield_per=_BATCH)
     ) as found:
         async for part in found.mappings().partitions(_BATCH):
             for row in part:

@@ -89,8 +89,33 @@ class Cluster:
     accepted_epoch: int = 0
     accepted_revision: int = 0
     """Of the desired set that the member last accepted."""
+    desired_epoch: int = 0
+    """Of the leader that last decided something for it."""
+    surroundings_revision: int = 0
+    """Of the desired set since which its tenants, pools, prices and leases are these."""
+    link_epoch: int = 0
+    """Counts the hellos of its members; what an older link brings is refused."""
+    linked_url: str = ""
+    """Where the REST interface of the server is that has the link; empty: none has."""
+    report_seq: int = 0
+    """The last stored report of the incarnation."""
     revision: int = 1
     created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNews:
+    """What a cluster last said of itself, and the leases it was given, as plain data."""
+
+    cluster: str
+    inventory: Json = field(default_factory=dict)
+    """Empty: it has not said yet."""
+    sites: Json = field(default_factory=dict)
+    """Summaries under `sites`."""
+    allotments: Json = field(default_factory=dict)
+    """Leases of pools under `allotments`."""
+    at_ns: int = 0
+    """When it last said something of itself, by the centre's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +138,8 @@ class Job:
     cluster: str | None = None
     reason: str = ""
     """Why it is in its phase, for people."""
+    failures: int = 0
+    """Attempts whose program failed."""
     revision: int = 1
     submitted_ns: int = 0
     updated_ns: int = 0
@@ -121,7 +148,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt of a job in a cluster; epoch and desired_revision say which plan asked for it."""
+    """One attempt of a job in a cluster.
+
+    Epoch says which leader asked for it, desired_revision the set since which it is wanted so.
+    """
 
     job_id: str
     attempt: int
@@ -134,7 +164,14 @@ class Attempt:
     reason: str = ""
     """Of a refusal or an end."""
     spec: Json = field(default_factory=dict)
-    """What the plan said about it: slices, nodes, allotment."""
+    """What the plan said about it: site, instances, explanation."""
+    status: Json = field(default_factory=dict)
+    """What its cluster last said about it: phase, instances, progress, exit code."""
+    sent_ns: int | None = None
+    """When its cluster may first have heard of it."""
+    dropped_ns: int | None = None
+    """When it left its cluster's desired set; one that is gone is kept there for a while, for what
+    it wrote and what it used."""
     reserved_ns: int = 0
     committed_ns: int | None = None
     running_ns: int | None = None
@@ -170,6 +207,34 @@ class Bill:
     carbon_g: float
     lines: Json = field(default_factory=dict)
     created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What an attempt used up in a span of time, in the fleet's currency and grams."""
+
+    job_id: str
+    attempt: int
+    to_ns: int
+    from_ns: int
+    tenant: str
+    team: str
+    service: str
+    cluster: str
+    profile: str
+    device_s: float
+    """Device-seconds, weighed by the share of each device."""
+    money: float
+    carbon_g: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What others' wish for a site adds to the cost of a device-hour there."""
+
+    site: str
+    per_device_hour: float
+    at_ns: int
 
 
 @dataclass(frozen=True, slots=True)

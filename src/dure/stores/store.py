@@ -19,6 +19,7 @@ from dure.stores.repos.leases import LEADER
 from dure.stores.rows import Json, Lease
 from dure.stores.submissions import Submission, SubmissionWriter
 from dure.stores.transaction import Transaction
+from dure.stores.whole import whole
 
 ResultT = TypeVar("ResultT")
 
@@ -141,10 +142,19 @@ class Store:
         )
         async with turn:
             with translated():
-                async with self._engine.connect() as connection:
-                    await connection.execution_options(**self._options(read_only))
-                    async with connection.begin():
-                        yield connection
+                connection = self._engine.connect()
+                try:
+                    await whole(self._begin(connection, read_only))
+                    yield connection
+                    await whole(connection.commit())
+                finally:
+                    if connection.sync_connection is not None:
+                        await whole(connection.close())
+
+    async def _begin(self, connection: AsyncConnection, read_only: bool) -> None:
+        await connection.start()
+        await connection.execution_options(**self._options(read_only))
+        await connection.begin()
 
     def _options(self, read_only: bool) -> dict[str, Any]:
         if not read_only:

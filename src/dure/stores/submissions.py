@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dure.domain.errors import DureError
 from dure.stores.errors import StoreUnavailableError
-from dure.stores.rows import IdempotencyKey, Job, Json, NewEvent
+from dure.stores.rows import AuditEntry, IdempotencyKey, Job, Json, NewEvent
 from dure.stores.transaction import Transaction
 
 
@@ -20,6 +20,8 @@ class Submission:
     key: str | None = None
     """Sent again under the same key, nothing is stored and the first answer given."""
     body_hash: str = ""
+    audit: tuple[AuditEntry, ...] = ()
+    """Who sent them; written only if they are stored."""
 
     @property
     def claim(self) -> IdempotencyKey | None:
@@ -63,6 +65,7 @@ class SubmissionWriter:
                 or ((claim.tenant, claim.key) in new and first[claim.tenant, claim.key] is one)
             ]
             await tx.jobs.add_all([job for one in fresh for job in one.jobs])
+            await tx.audit.add_all([entry for one in fresh for entry in one.audit])
             for one in fresh:
                 for event in one.events:
                     tx.events.add(event)

@@ -11,6 +11,9 @@ from dure.stores.rows import FeedKind, Role, TenantKind
 
 metadata = sa.MetaData()
 
+ZERO = sa.text("0")
+"""Default of counters that older schemas did not have."""
+
 Json = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 
 
@@ -110,6 +113,23 @@ clusters = sa.Table(
     _number("accepted_revision"),
     _number("revision"),
     _number("created_ns"),
+    _number("desired_epoch", server_default=ZERO),
+    _number("surroundings_revision", server_default=ZERO),
+    _number("link_epoch", server_default=ZERO),
+    _text("linked_url", server_default=sa.text("''")),
+    _number("report_seq", server_default=ZERO),
+)
+
+cluster_news = sa.Table(
+    "cluster_news",
+    metadata,
+    sa.Column(
+        "cluster", sa.Text, sa.ForeignKey("clusters.name", ondelete="CASCADE"), primary_key=True
+    ),
+    _json("inventory"),
+    _json("sites"),
+    _json("allotments"),
+    _number("at_ns"),
 )
 
 jobs = sa.Table(
@@ -133,6 +153,7 @@ jobs = sa.Table(
     _number("submitted_ns"),
     _number("updated_ns"),
     _maybe_number("ended_ns"),
+    _number("failures", server_default=ZERO),
     sa.Index("jobs_by_tenant", "tenant", "id"),
     sa.Index("jobs_by_phase", "phase", "id"),
     sa.Index("jobs_by_tenant_phase", "tenant", "phase", "id"),
@@ -157,6 +178,8 @@ _LIVE = sa.text(
     + ")"
 )
 
+_KEPT = sa.text(f"state = '{AttemptState.GONE.value}' AND dropped_ns IS NULL")
+
 attempts = sa.Table(
     "attempts",
     metadata,
@@ -174,7 +197,12 @@ attempts = sa.Table(
     _maybe_number("running_ns"),
     _maybe_number("releasing_ns"),
     _maybe_number("gone_ns"),
+    sa.Column("status", Json, nullable=False, server_default=sa.text("'{}'")),
+    _maybe_number("sent_ns"),
+    _maybe_number("dropped_ns"),
     sa.Index("attempts_by_cluster_state", "cluster", "state", "job_id"),
+    sa.Index("attempts_by_cluster_revision", "cluster", "desired_revision"),
+    sa.Index("attempts_kept", "cluster", "gone_ns", sqlite_where=_KEPT, postgresql_where=_KEPT),
     sa.Index(
         "attempts_one_live", "job_id", unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE
     ),
@@ -286,6 +314,32 @@ bills = sa.Table(
     _number("created_ns"),
     sa.Index("bills_by_tenant", "tenant", "id"),
     sa.Index("bills_by_period", "tenant", "period_start_ns", "period_end_ns", unique=True),
+)
+
+spends = sa.Table(
+    "spends",
+    metadata,
+    sa.Column("job_id", sa.Text, sa.ForeignKey("jobs.id"), primary_key=True),
+    _number("attempt", primary_key=True, autoincrement=False),
+    _number("to_ns", primary_key=True, autoincrement=False),
+    _number("from_ns"),
+    sa.Column("tenant", sa.Text, _to_tenant(), nullable=False),
+    _text("team"),
+    _text("service"),
+    _text("cluster"),
+    _text("profile"),
+    _amount("device_s"),
+    _amount("money"),
+    _amount("carbon_g"),
+    sa.Index("spends_by_tenant", "tenant", "to_ns"),
+)
+
+prices = sa.Table(
+    "prices",
+    metadata,
+    _text("site", primary_key=True),
+    _amount("per_device_hour"),
+    _number("at_ns"),
 )
 
 feeds = sa.Table(

@@ -2,16 +2,18 @@
 
 import time
 
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dure.stores.clock import database_now_ns
 from dure.stores.repos.access import Audit, IdempotencyKeys, Tokens
 from dure.stores.repos.attempts import Attempts
 from dure.stores.repos.base import Link
-from dure.stores.repos.catalogue import Clusters, Policies, Pools, Tenants
+from dure.stores.repos.catalogue import Clusters, News, Policies, Pools, Tenants
 from dure.stores.repos.events import Events
 from dure.stores.repos.jobs import Jobs
 from dure.stores.repos.leases import Leases
-from dure.stores.repos.ledger import Bills, Budgets, Feeds
+from dure.stores.repos.ledger import Bills, Budgets, Feeds, Prices, Spends
 
 
 class Transaction:
@@ -24,10 +26,13 @@ class Transaction:
         self.pools = Pools(self.link)
         self.policies = Policies(self.link)
         self.clusters = Clusters(self.link)
+        self.news = News(self.link)
         self.jobs = Jobs(self.link)
         self.attempts = Attempts(self.link)
         self.budgets = Budgets(self.link)
         self.bills = Bills(self.link)
+        self.spends = Spends(self.link)
+        self.prices = Prices(self.link)
         self.feeds = Feeds(self.link)
         self.tokens = Tokens(self.link)
         self.keys = IdempotencyKeys(self.link)
@@ -39,6 +44,11 @@ class Transaction:
     def now_ns(self) -> int:
         """When it began, by this process's clock; what it stores carries this time."""
         return self.link.now_ns
+
+    async def database_now_ns(self) -> int:
+        """The database's clock, which all servers share: what contact is measured by."""
+        clock = database_now_ns(self.link.connection.dialect)
+        return int((await self.link.execute(sa.select(clock), "clock")).scalar_one())
 
     async def begun(self) -> None:
         """Refuse a leader that was replaced before it does any work."""

@@ -140,7 +140,13 @@ class Audit:
 
     async def add(self, entry: AuditEntry) -> None:
         """Write an entry."""
-        await self._link.execute(_AUDIT.insert().values(values_of(entry)), "audit entry")
+        await self.add_all([entry])
+
+    async def add_all(self, entries: Sequence[AuditEntry]) -> None:
+        """Write entries, all or none."""
+        if entries:
+            rows = [values_of(entry) for entry in entries]
+            await self._link.execute(_AUDIT.insert(), "audit entry", rows)
 
     async def page(
         self, wanted: AuditFilter | None = None, *, cursor: str = "", limit: int = 100

@@ -1,14 +1,21 @@
 """Attempts of jobs: only legal steps, and one live attempt of a training or batch job at most."""
 
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
 import sqlalchemy as sa
 
 from dure.domain.fleet.lifecycle import LEGAL_STEPS, LIVE_STATES, AttemptState
 from dure.stores import tables
 from dure.stores.errors import ConflictError, DuplicateError, IllegalStepError
-from dure.stores.repos.base import Keyed, changed_rows
+from dure.stores.repos.base import Keyed, changed_rows, in_parts, values_of
 from dure.stores.rows import Attempt
 
-_ATTEMPTS = tables.attempts
+_ATTEMPTS, _GONE = tables.attempts, AttemptState.GONE
+_CHANGING = (
+    *("state", "reason", "spec", "status", "desired_revision", "dropped_ns"),
+    *(f"{state.value}_ns" for state in AttemptState),
+)
 
 
 class Attempts(Keyed[Attempt]):
@@ -86,6 +93,136 @@ class Attempts(Keyed[Attempt]):
         if cluster is not None:
             where.append(_ATTEMPTS.c.cluster == cluster)
         return await self._rows(sa.select(_ATTEMPTS).where(*where).order_by(*_ATTEMPTS.primary_key))
+
+    async def add_all(self, rows: Sequence[Attempt]) -> None:
+        """Reserve new attempts of jobs that are locked, each numbered above its job's latest."""
+        now_ns = self._link.now_ns
+        stamped = [values_of(replace(row, reserved_ns=now_ns)) for row in rows]
+        if any(row.state is not AttemptState.RESERVED for row in rows):
+            raise IllegalStepError("new attempts must begin as reserved", "advance them later")
+        if stamped:
+            await self._link.execute(_ATTEMPTS.insert(), self.noun, stamped)
+
+    async def lock(self, keys: Collection[tuple[str, int]]) -> dict[tuple[str, int], Attempt]:
+        """Those that are there, which nobody else changes until this transaction ends."""
+        found: dict[tuple[str, int], Attempt] = {}
+        key = sa.tuple_(_ATTEMPTS.c.job_id, _ATTEMPTS.c.attempt)
+        for part in in_parts(sorted(keys), 200):
+            rows = await self._rows(
+                sa.select(_ATTEMPTS)
+                .where(key.in_(part))
+                .order_by(*_ATTEMPTS.primary_key)
+                .with_for_update(key_share=True)
+            )
+            found |= {(row.job_id, row.attempt): row for row in rows}
+        return found
+
+    async def put_all(self, rows: Sequence[Attempt]) -> None:
+        """Store what became of attempts that are locked; the time of a new state is filled in."""
+        if not rows:
+            return
+        now_ns = self._link.now_ns
+        statement = (
+            _ATTEMPTS.update()
+            .where(
+                _ATTEMPTS.c.job_id == sa.bindparam("key_job"),
+                _ATTEMPTS.c.attempt == sa.bindparam("key_attempt"),
+            )
+            .values({name: sa.bindparam(f"new_{name}") for name in _CHANGING})
+        )
+        values = []
+        for row in rows:
+            stamped = values_of(row)
+            stamp = f"{row.state.value}_ns"
+            if stamped[stamp] is None:
+                stamped[stamp] = now_ns
+            values.append(
+                {f"new_{name}": stamped[name] for name in _CHANGING}
+                | {"key_job": row.job_id, "key_attempt": row.attempt}
+            )
+        try:
+            await self._link.execute(statement, self.noun, values)
+        except DuplicateError as error:
+            raise _not_alone(rows[0]) from error
+
+    async def unfinished_of(self, job_ids: Collection[str]) -> tuple[Attempt, ...]:
+        """Attempts of these jobs that are not gone."""
+        found: list[Attempt] = []
+        for part in in_parts(sorted(job_ids)):
+            found += await self._rows(
+                sa.select(_ATTEMPTS)
+                .where(_ATTEMPTS.c.job_id.in_(part), _ATTEMPTS.c.state != AttemptState.GONE)
+                .order_by(*_ATTEMPTS.primary_key)
+            )
+        return tuple(found)
+
+    async def in_set(self, cluster: str) -> tuple[Attempt, ...]:
+        """Attempts of a cluster's desired set: unfinished ones, and those kept for a while."""
+        return await self._rows(
+            sa.select(_ATTEMPTS)
+            .where(
+                _ATTEMPTS.c.cluster == cluster,
+                sa.or_(
+                    _ATTEMPTS.c.state.in_([each for each in AttemptState if each is not _GONE]),
+                    sa.and_(_ATTEMPTS.c.state == _GONE, _ATTEMPTS.c.dropped_ns.is_(None)),
+                ),
+            )
+            .order_by(*_ATTEMPTS.primary_key)
+        )
+
+    async def kept(self, cluster: str) -> tuple[tuple[str, int, int], ...]:
+        """Attempts that are gone and kept, the newest first: job, attempt, when it went."""
+        c = _ATTEMPTS.c
+        found = await self._link.execute(
+            sa.select(c.job_id, c.attempt, c.gone_ns)
+            .where(c.cluster == cluster, c.state == _GONE, c.dropped_ns.is_(None))
+            .order_by(c.gone_ns.desc()),
+            self.noun,
+        )
+        return tuple((row[0], row[1], row[2]) for row in found)
+
+    async def drop(self, keys: Collection[tuple[str, int]], revision: int) -> None:
+        """Let attempts that are gone leave their cluster's desired set with a revision of it."""
+        key = sa.tuple_(_ATTEMPTS.c.job_id, _ATTEMPTS.c.attempt)
+        for part in in_parts(sorted(keys), 200):
+            await self._link.execute(
+                _ATTEMPTS.update()
+                .where(key.in_(part), _ATTEMPTS.c.state == _GONE)
+                .values(dropped_ns=self._link.now_ns, desired_revision=revision),
+                self.noun,
+            )
+
+    async def saved_shares(self, job_ids: Collection[str]) -> dict[str, float]:
+        """How much of their work a checkpoint has saved, of jobs whose attempts said so."""
+        shares: dict[str, float] = {}
+        columns = (_ATTEMPTS.c.job_id, _ATTEMPTS.c.status)
+        for part in in_parts(sorted(job_ids)):
+            found = await self._link.execute(
+                sa.select(*columns).where(_ATTEMPTS.c.job_id.in_(part)), self.noun
+            )
+            for job_id, status in found:
+                share = float(status.get("saved_share", 0.0))
+                shares[job_id] = max(share, shares.get(job_id, 0.0))
+        return shares
+
+    async def changed_since(self, cluster: str, revision: int) -> tuple[Attempt, ...]:
+        """Attempts of a cluster of which it shall hear something since a desired set."""
+        return await self._rows(
+            sa.select(_ATTEMPTS)
+            .where(_ATTEMPTS.c.cluster == cluster, _ATTEMPTS.c.desired_revision > revision)
+            .order_by(*_ATTEMPTS.primary_key)
+        )
+
+    async def mark_sent(self, keys: Collection[tuple[str, int]]) -> None:
+        """Note, before it is said, that a cluster may have heard of attempts."""
+        key = sa.tuple_(_ATTEMPTS.c.job_id, _ATTEMPTS.c.attempt)
+        for part in in_parts(sorted(keys), 200):
+            await self._link.execute(
+                _ATTEMPTS.update()
+                .where(key.in_(part), _ATTEMPTS.c.sent_ns.is_(None))
+                .values(sent_ns=self._link.now_ns),
+                self.noun,
+            )
 
     async def _must_be_alone(self, asked: Attempt) -> None:
         found = await self._link.execute(

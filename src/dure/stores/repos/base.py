@@ -1,13 +1,15 @@
 """What the repositories share: one way to run a statement, and rows found by their key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dure.stores.errors import ConflictError, NotFoundError, translated
+from dure.stores.whole import whole
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     RowT = TypeVar("RowT", bound=DataclassInstance)
 else:
     RowT = TypeVar("RowT")
+
+
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Link:
         After an error the transaction can only be left: PostgreSQL takes nothing more in it.
         """
         with translated(subject):
-            return await self.connection.execute(statement, many)
+            return await whole(self.connection.execute(statement, many))
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,35 @@ def values_of(row: "DataclassInstance") -> dict[str, Any]:
 def changed_rows(result: sa.CursorResult[*tuple[Any, ...]]) -> int:
     """How many rows a statement touched."""
     return int(result.rowcount)
+
+
+def in_parts(items: Sequence[ItemT], most: int = 500) -> Iterator[Sequence[ItemT]]:
+    """Items in parts that a statement can take as parameters."""
+    for first in range(0, len(items), most):
+        yield items[first : first + most]
+
+
+async def upsert(
+    link: Link,
+    table: sa.Table,
+    rows: Sequence[Mapping[str, Any]],
+    changing: Sequence[str],
+    subject: str,
+) -> None:
+    """Add rows; where one of that key is there, take over its changing columns."""
+    if not rows:
+        return
+    # Both databases have the same ON CONFLICT, each under its own name.
+    dialect = postgresql if link.connection.dialect.name == "postgresql" else sqlite
+    insert: Any = dialect.insert(table)
+    await link.execute(
+        insert.on_conflict_do_update(
+            index_elements=[column.name for column in table.primary_key],
+            set_={name: insert.excluded[name] for name in changing},
+        ),
+        subject,
+        rows,
+    )
 
 
 class Keyed(Generic[RowT]):

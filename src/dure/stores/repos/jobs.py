@@ -1,17 +1,18 @@
 """Jobs: added, found, changed by those who saw the latest revision, listed page by page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.stores import tables
-from dure.stores.repos.base import Page, Versioned, values_of
+from dure.stores.repos.base import Page, Versioned, in_parts, values_of
 from dure.stores.rows import Job
 
 _JOBS, _LABELS = tables.jobs, tables.job_labels
+_STEPPED = ("phase", "attempt", "cluster", "failures", "reason", "ended_ns")
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,34 @@ class JobFilter:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+class Standing(NamedTuple):
+    """Where a job stands, without what its owner wrote."""
+
+    id: str
+    tenant: str
+    team: str
+    service: str
+    phase: JobPhase
+    attempt: int
+    cluster: str | None
+    failures: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What becomes of a job."""
+
+    id: str
+    phase: JobPhase
+    attempt: int
+    cluster: str | None
+    failures: int
+    reason: str = ""
+
+
 class Jobs(Versioned[Job]):
-    """Jobs of all tenants."""
+    """Jobs of all tenants. `put` is for people's changes, steps are what happens to a job."""
 
     table, noun, row = tables.jobs, "job", Job
     fixed = frozenset(
@@ -64,6 +91,70 @@ class Jobs(Versioned[Job]):
         """Store a changed job; refused if it changed since it was read."""
         ended_ns = (row.ended_ns or self._link.now_ns) if row.phase.ended else None
         return await super().put(replace(row, updated_ns=self._link.now_ns, ended_ns=ended_ns))
+
+    async def many(self, ids: Collection[str]) -> tuple[Job, ...]:
+        """Those that are there, by id."""
+        found: list[Job] = []
+        for part in in_parts(sorted(ids)):
+            found += await self._rows(
+                sa.select(_JOBS).where(_JOBS.c.id.in_(part)).order_by(_JOBS.c.id)
+            )
+        return tuple(found)
+
+    async def live(self, after: str = "", limit: int = 1000) -> tuple[Job, ...]:
+        """Jobs that have not ended, by id, from the one after."""
+        phases = [phase for phase in JobPhase if not phase.ended]
+        # One walk along the index for each phase: the ended ones are by far the most.
+        return (
+            await self.page(JobFilter(phases=frozenset(phases)), cursor=after, limit=limit)
+        ).rows
+
+    async def lock(self, ids: Collection[str]) -> dict[str, Standing]:
+        """Where jobs stand, which nobody else changes until this transaction ends."""
+        columns = [_JOBS.c[name] for name in Standing._fields]
+        found: dict[str, Standing] = {}
+        for part in in_parts(sorted(ids)):
+            rows = await self._link.execute(
+                sa.select(*columns)
+                .where(_JOBS.c.id.in_(part))
+                .order_by(_JOBS.c.id)
+                .with_for_update(key_share=True),
+                self.noun,
+            )
+            found |= {row.id: Standing(*row) for row in rows}
+        return found
+
+    async def step_all(self, steps: Sequence[Step]) -> None:
+        """Let jobs, which were locked, take a step."""
+        if not steps:
+            return
+        now_ns = self._link.now_ns
+        statement = (
+            _JOBS.update()
+            .where(_JOBS.c.id == sa.bindparam("key"))
+            .values(
+                {name: sa.bindparam(f"new_{name}") for name in _STEPPED}
+                | {"updated_ns": now_ns, "revision": _JOBS.c.revision + 1}
+            )
+        )
+        rows = [
+            {f"new_{name}": value for name, value in values_of(step).items() if name != "id"}
+            | {"key": step.id, "new_ended_ns": now_ns if step.phase.ended else None}
+            for step in steps
+        ]
+        await self._link.execute(statement, self.noun, rows)
+
+    async def tell_why(self, reasons: Mapping[str, str]) -> None:
+        """Say why jobs wait that still do; that is no change that others would have to see."""
+        if not reasons:
+            return
+        statement = (
+            _JOBS.update()
+            .where(_JOBS.c.id == sa.bindparam("key"), _JOBS.c.phase == JobPhase.QUEUED)
+            .values(reason=sa.bindparam("why"))
+        )
+        rows = [{"key": each, "why": why} for each, why in sorted(reasons.items())]
+        await self._link.execute(statement, self.noun, rows)
 
     async def page(
         self,

@@ -1,0 +1,1 @@
+"""The process in each cluster: carries plans out, reports state, decides places by itself."""

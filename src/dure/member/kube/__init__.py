@@ -1,0 +1,1 @@
+"""The carrier for Kubernetes: plans become Pods, Jobs and claims; the cluster becomes sights."""

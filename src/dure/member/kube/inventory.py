@@ -1,0 +1,168 @@
+"""Nodes as groups of equal ones, in an order that stays; numbers of nodes and devices."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dure.domain.errors import DureError
+from dure.domain.fleet.clusters import NodeGroup
+from dure.domain.fleet.decisions import Placement
+from dure.domain.fleet.programs import Thing
+from dure.domain.fleet.protocol import Inventory, NodeFact
+from dure.domain.ids import TenantId
+from dure.kube.resources import Object
+from dure.member.kube import names
+from dure.member.kube.devices import NodeDevices
+from dure.member.kube.quantities import milli, whole
+from dure.member.kube.spots import NodeSpot
+
+_GIB = 1024**3
+_MEMORY_STEP_BYTES = 256 << 20
+_CPU_STEP_MILLI = 100
+"""Capacities are rounded down to these, so that trifles make no new group."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubeNode:
+    """A node with accelerators."""
+
+    name: str
+    devices: NodeDevices
+    group: str
+    cpu_milli: int
+    """For Pods; what DaemonSets take of it is counted by group."""
+    host_memory_bytes: int
+    link_domain: int
+    numa_domains: int
+    why: str = ""
+    """Why nothing new may go there; empty: it may."""
+
+
+def kube_node(node: Object, devices: NodeDevices, why: str) -> KubeNode:
+    """A node of the API as the fleet sees it."""
+    labels = node["metadata"].get("labels") or {}
+    has, allows = node["status"].get("capacity") or {}, node["status"]["allocatable"]
+    link = labels.get(names.LINK_DOMAIN, "")
+    numa = labels.get(names.NUMA_DOMAINS, "")
+    return KubeNode(
+        name=node["metadata"]["name"],
+        devices=devices,
+        group=labels.get(names.GROUP) or _group_name(devices, {**allows, **has}),
+        cpu_milli=milli(allows.get("cpu", 0)),
+        host_memory_bytes=whole(allows.get("memory", 0)),
+        link_domain=int(link) if link.isdigit() else max(1, devices.count),
+        numa_domains=int(numa) if numa.isdigit() else 1,
+        why=why,
+    )
+
+
+def _group_name(devices: NodeDevices, has: Mapping[str, str]) -> str:
+    """Says all that makes nodes equal, so that it does not depend on which others there are."""
+    cpus = round(milli(has.get("cpu", 0)) / 1000)
+    memory_gib = round(whole(has.get("memory", 0)) / _GIB)
+    means = "-claims" if devices.driver else ""
+    size = f"{devices.count}x{devices.profile.name}"
+    return f"{size}-{devices.mode.value}{means}-{cpus}cpu-{memory_gib}gib"
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What DaemonSets ask for on a node."""
+
+    cpu_milli: int = 0
+    host_memory_bytes: int = 0
+
+
+def inventory_of(
+    nodes: Iterable[KubeNode],
+    overheads: Mapping[str, Overhead],
+    things: frozenset[tuple[TenantId, Thing]] = frozenset(),
+    features: frozenset[str] = frozenset(),
+) -> Inventory:
+    """All nodes by group, both by name; a group has what its least node has."""
+    by_group: dict[str, list[KubeNode]] = {}
+    for node in sorted(nodes, key=lambda node: node.name):
+        by_group.setdefault(_exact(node), []).append(node)
+    groups, facts = [], []
+    for name in sorted(by_group):
+        members = by_group[name]
+        groups.append(_group(name, members, overheads))
+        facts += [NodeFact(node.name, name, up=not node.why, why=node.why) for node in members]
+    return Inventory(tuple(groups), tuple(facts), features, things)
+
+
+def _exact(node: KubeNode) -> str:
+    """The group of a node; where a person named one, nodes that differ are still kept apart."""
+    devices = node.devices
+    if node.group.startswith(f"{devices.count}x"):
+        return node.group
+    means = "-claims" if devices.driver else ""
+    return f"{node.group}-{devices.count}x{devices.profile.name}-{devices.mode.value}{means}"
+
+
+def _group(name: str, nodes: list[KubeNode], overheads: Mapping[str, Overhead]) -> NodeGroup:
+    over = [overheads.get(node.name, Overhead()) for node in nodes]
+    cpu_milli = min(node.cpu_milli for node in nodes) - max(one.cpu_milli for one in over)
+    memory_bytes = min(node.host_memory_bytes for node in nodes)
+    memory_bytes -= max(one.host_memory_bytes for one in over)
+    first = nodes[0]
+    return NodeGroup(
+        name=name,
+        count=len(nodes),
+        profile=first.devices.profile.name,
+        devices=first.devices.count,
+        cpu_milli=max(0, cpu_milli // _CPU_STEP_MILLI * _CPU_STEP_MILLI),
+        host_memory_bytes=max(0, memory_bytes // _MEMORY_STEP_BYTES * _MEMORY_STEP_BYTES),
+        link_domain=min(node.link_domain for node in nodes),
+        numa_domains=max(node.numa_domains for node in nodes),
+        mode=first.devices.mode,
+    )
+
+
+class Numbering:
+    """Numbers that an inventory gives its nodes and devices."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._names = [node.name for node in inventory.nodes]
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        sizes = {group.name: group.devices for group in inventory.groups}
+        self._sizes = [sizes[node.group] for node in inventory.nodes]
+        self._first = [0]
+        for size in self._sizes:
+            self._first.append(self._first[-1] + size)
+
+    def spot(self, placement: Placement, node: str = "") -> NodeSpot:
+        """A placement in words that outlive the numbers; raises where it means nothing here."""
+        number = placement.node
+        known = 0 <= number < len(self._names)
+        if not known or (node and self._names[number] != node):
+            raise DureError(
+                f"node {number}{f' ({node})' if node else ''} is not what it was",
+                "decide anew on the present inventory",
+            )
+        first, size = self._first[number], self._sizes[number]
+        devices = tuple(device - first for device in placement.devices)
+        if any(not 0 <= device < size for device in devices):
+            raise DureError(
+                f"{self._names[number]} has no devices {placement.devices}",
+                "decide anew on the present inventory",
+            )
+        return NodeSpot(
+            node=self._names[number],
+            devices=devices,
+            masks=placement.masks,
+            template=placement.template,
+            compute_milli=placement.compute_milli,
+        )
+
+    def placement(self, spot: NodeSpot) -> Placement | None:
+        """A spot by the present numbers; None where its node is not there any more."""
+        number = self._numbers.get(spot.node)
+        if number is None or any(device >= self._sizes[number] for device in spot.devices):
+            return None
+        return Placement(
+            node=number,
+            devices=tuple(self._first[number] + device for device in spot.devices),
+            masks=spot.masks,
+            template=spot.template,
+            compute_milli=spot.compute_milli,
+        )

@@ -1,0 +1,188 @@
+"""Runs one program to its end and writes down how it ended; the member may die meanwhile.
+
+A script of its own that imports nothing of Dure: one runs beside every program. Its folder holds
+
+    spec.json     what to run: argv, env, cwd, barrier
+    begun         its process id; made once and for ever, so that nothing is ever run twice
+    lock          held for as long as it lives
+    go            of a gang: all ranks are there, the program may start
+    running.json  the program's process id, and since when it runs
+    ../../contact when the centre last heard of the member, by the host's steady clock
+    stop.json     the member wants it to end, and how long it may take
+    exit.json     how it ended; written last, when nothing of it runs any more
+    output.log    what the program wrote
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # of prctl(2)
+_LONGEST_BARRIER_S = 600.0
+"""How long a rank waits for its gang when nobody comes to call it off."""
+_BARRIER_LOOK_S, _LOOK_S = 0.02, 0.2
+_NOT_RUN, _NOT_FOUND, _SIGNALLED = 126, 127, 128
+_RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
+_WAITED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
+
+
+def main(folder: Path) -> int:
+    """Be the supervisor of the instance in a folder."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        begun = os.open(folder / "begun", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except (FileExistsError, FileNotFoundError):
+        return 0
+    os.write(begun, f"{os.getpid()}\n".encode())
+    os.fsync(begun)
+    os.close(begun)
+    os.chdir("/")
+    ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1, 0, 0, 0)
+    spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
+    called_off = (folder / "stop.json").exists()
+    if called_off or (spec["barrier"] and not _all_there(folder)):
+        _write(folder / "exit.json", {"code": None, "ended_ns": time.time_ns()})
+        return 0
+    fence = _Fence(folder.parent.parent / "contact", spec["fence_after_s"])
+    code = _run(folder, spec, fence)
+    _sweep()
+    ended = {"code": code, "ended_ns": time.time_ns(), "fenced": fence.fell}
+    _write(folder / "exit.json", ended)
+    return 0
+
+
+class _Fence:
+    """Whether the time without contact to the centre is over."""
+
+    def __init__(self, file: Path, after_s: float | None) -> None:
+        self._file = file
+        self._after_s = after_s
+        self._started_s = time.monotonic()
+        self.fell = False
+
+    def falls(self) -> bool:
+        """Whether it does so now, for the first time."""
+        if self._after_s is None or self.fell:
+            return False
+        try:
+            heard_s = float(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            heard_s = self._started_s
+        self.fell = time.monotonic() - heard_s >= self._after_s
+        return self.fell
+
+
+def _all_there(folder: Path) -> bool:
+    """Wait until the whole gang is there; False where it is called off."""
+    end = time.monotonic() + _LONGEST_BARRIER_S
+    while not (folder / "go").exists():
+        asked = signal.sigtimedwait(_WAITED - {signal.SIGCHLD}, _BARRIER_LOOK_S)
+        if (asked and (folder / "stop.json").exists()) or time.monotonic() > end:
+            return False
+    return True
+
+
+def _run(folder: Path, spec: dict[str, Any], fence: _Fence) -> int:
+    """Run the program; its exit code, or 128 + N where signal N ended it."""
+    pid = _start(folder, spec)
+    _write(folder / "running.json", {"pid": pid, "started_ns": time.time_ns()})
+    kill_at: float | None = None
+    while True:
+        info = signal.sigtimedwait(_WAITED, _LOOK_S)
+        told = info is not None and info.si_signo != signal.SIGCHLD
+        if kill_at is None and (told or fence.falls()):
+            kill_at = time.monotonic() + (_grace_s(folder) if told else spec["fence_grace_s"])
+            _signal_group(pid, signal.SIGTERM)
+        if kill_at is not None and time.monotonic() >= kill_at:
+            _signal_group(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == pid:
+                    code = os.waitstatus_to_exitcode(ended[1])
+                    return code if code >= 0 else _SIGNALLED - code
+
+
+def _start(folder: Path, spec: dict[str, Any]) -> int:
+    pid = os.fork()
+    if pid:
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        return pid
+    try:
+        os.setpgid(0, 0)
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        output = os.open(folder / "output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(nothing, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        for number in _RESTORED:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if spec["cwd"]:
+            os.chdir(spec["cwd"])
+        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+    except OSError as error:
+        os.write(2, f"{spec['argv'][0]} cannot be run ({error.strerror})\n".encode())
+        os._exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN)
+    except BaseException:  # noqa: BLE001, a forked child must never go on as its parent
+        os._exit(_NOT_RUN)
+
+
+def _grace_s(folder: Path) -> float:
+    try:
+        return float(json.loads((folder / "stop.json").read_text(encoding="utf-8"))["grace_s"])
+    except (OSError, ValueError, KeyError):
+        return 0.0
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _sweep() -> None:
+    """End whatever the program left behind, wherever it put itself."""
+    while True:
+        left = _children()
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(_BARRIER_LOOK_S)
+
+
+def _children() -> list[int]:
+    """Processes of which this one is the parent; those of dead parents become so."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="utf-8")
+    return [int(pid) for pid in listed.split()]
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    """Whole or not at all, and safe when it returns."""
+    draft = file.with_name(f".{file.name}")
+    with draft.open("w", encoding="utf-8") as stream:
+        json.dump(content, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(file)
+    parent = os.open(file.parent, os.O_RDONLY)
+    os.fsync(parent)
+    os.close(parent)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

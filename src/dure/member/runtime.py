@@ -1,0 +1,229 @@
+"""A member at work: its core in the loop with cluster, memory and time, centre or no centre."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from dure.domain.errors import DureError
+from dure.domain.fleet.protocol import AttemptKey, Plan, PlanAnswer, Report
+from dure.domain.units import NS_PER_S
+from dure.kit.backoff import Backoff
+from dure.member.clock import FleetClock
+from dure.member.core.actions import Action, Begin, End, Forget
+from dure.member.core.books import key_of
+from dure.member.core.desk import Desk
+from dure.member.ports import Carrier, Fence, Memory, Unreachable
+
+_log = logging.getLogger("dure.member")
+
+_TICK_S = 0.5
+_GATHER_S = 0.01
+"""In which what happens at once is taken in before anything is decided about it."""
+_SAVE_S = 1.0
+"""How late what is not urgent may be stored."""
+_AGAIN_S = 10.0
+"""Before the removal of remains that failed is tried again."""
+_MOST_HANDS = 32
+"""Requests to the cluster at a time."""
+
+
+class Member:
+    """Drives the core."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        carrier: Carrier,
+        memory: Memory,
+        clock: FleetClock,
+        fence: Fence | None = None,
+    ) -> None:
+        self.desk = desk
+        self._fence = fence
+        self._fenced_ns = 0
+        self.carrier = carrier
+        self.clock = clock
+        self._memory = memory
+        self._changed: dict[str, Any] = {}
+        self._removed: set[str] = set()
+        self._saving = asyncio.Lock()
+        self._news = asyncio.Event()
+        self._stirring = False
+        self._ended = False
+        self._ready = asyncio.Event()
+        self._hands = asyncio.Semaphore(_MOST_HANDS)
+        self._turns: dict[AttemptKey, asyncio.Lock] = {}
+        self._at_work: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until cancelled; what runs in the cluster runs on then."""
+        self.desk.load(await self._memory.load(), self.clock.now_ns())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._watch())
+                tasks.create_task(self._every(_TICK_S, self._tick))
+                tasks.create_task(self._every(_SAVE_S, self._save_all))
+        finally:
+            self._ended = True
+            for task in list(self._at_work):
+                task.cancel()
+            await asyncio.gather(*self._at_work, return_exceptions=True)
+            with suppress(DureError):
+                await self.save()
+
+    async def ready(self) -> None:
+        """Returns when the cluster has been seen."""
+        await self._ready.wait()
+
+    # Eyes and time
+
+    async def _watch(self) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                async for sight in self.carrier.watch():
+                    self.desk.see(sight, self.clock.now_ns())
+                    if self.desk.synced:
+                        self._ready.set()
+                        backoff.reset()
+                    self.stir()
+            except DureError as error:
+                _log.warning("the cluster cannot be seen: %s", error)
+                self.desk.see(Unreachable(str(error)), self.clock.now_ns())
+            await asyncio.sleep(backoff.next_s())
+
+    async def _every(self, period_s: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(period_s)
+            await work()
+
+    async def _tick(self) -> None:
+        await self._hold_fence()
+        self.desk.tick(self.clock.now_ns())
+        self.stir()
+
+    async def _hold_fence(self) -> None:
+        """Let those who fence know of the last contact, before anything they watch can start."""
+        heard_ns = self.desk.contact_ns
+        if self._fence is not None and self._fenced_ns != heard_ns:
+            self._fenced_ns = heard_ns
+            await self._fence.heard(max(0, self.clock.now_ns() - heard_ns) / NS_PER_S)
+
+    # Plans
+
+    async def plan(self, plan: Plan) -> PlanAnswer:
+        """Take a plan; the cluster is asked about what is new."""
+        unknown = self.desk.unknown(plan)
+        said = await asyncio.gather(*(self._refusal(each) for each in unknown))
+        refusals = {each.key: why for each, why in zip(unknown, said, strict=True) if why}
+        await self._hold_fence()
+        answer = self.desk.plan(plan, refusals, self.clock.now_ns())
+        self.stir()
+        return answer
+
+    async def _refusal(self, desired: Any) -> str:
+        async with self._hands:
+            try:
+                return await self.carrier.refusal(desired)
+            except DureError as error:  # whoever cannot be asked has not refused
+                _log.warning("cannot say whether %s can run here: %s", desired.key, error)
+                return ""
+
+    # Hands
+
+    def stir(self) -> None:
+        """Something changed: soon decide, do what is to be done, and let whoever reports know."""
+        if not self._stirring:
+            self._stirring = True
+            asyncio.get_running_loop().call_later(_GATHER_S, self._decide)
+
+    def _decide(self) -> None:
+        self._stirring = False
+        if self._ended:
+            return
+        self.desk.settle(self.clock.now_ns())
+        for action in self.desk.actions():
+            self._begin(action)
+        self._news.set()
+
+    def _begin(self, action: Action) -> None:
+        if self._ended:
+            return
+        task = asyncio.create_task(self._carry_out(action))
+        self._at_work.add(task)
+        task.add_done_callback(self._at_work.discard)
+
+    async def _carry_out(self, action: Action) -> None:
+        """One thing of an attempt after the other: an end must not overtake a beginning."""
+        first = action.starts[0].instance if isinstance(action, Begin) else action.instance
+        turn = self._turns.setdefault(key_of(first), asyncio.Lock())
+        async with turn, self._hands:
+            try:
+                await self._do(action)
+            except DureError as error:
+                _log.warning("%s failed: %s", type(action).__name__.lower(), error)
+                self._failed(action, str(error))
+        if not turn.locked() and key_of(first) not in self.desk.books.attempts:
+            self._turns.pop(key_of(first), None)
+
+    def _failed(self, action: Action, why: str) -> None:
+        """A start is decided anew; an end is asked for again by the core, remains are by us."""
+        if isinstance(action, Begin):
+            self.desk.start_failed(action.starts, why, self.clock.now_ns())
+            self.stir()
+        elif isinstance(action, Forget):
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._begin, action)
+
+    async def _do(self, action: Action) -> None:
+        match action:
+            case Begin(starts):
+                await self.carrier.start(starts)
+            case End(instance, grace_s):
+                await self.carrier.stop(instance, grace_s)
+            case Forget(instance):
+                await self.carrier.forget(instance)
+
+    # Memory
+
+    async def _save_all(self) -> None:
+        try:
+            await self.save()
+        except DureError as error:
+            _log.warning("%s", error)
+
+    async def save(self) -> None:
+        """Store what changed; what could not be stored is tried again next time."""
+        async with self._saving:
+            changed, removed, _ = self.desk.memory()
+            for name in removed:
+                self._changed.pop(name, None)
+            self._removed = (self._removed | set(removed)) - set(changed)
+            self._changed |= changed
+            if self._changed or self._removed:
+                await self._memory.save(self._changed, sorted(self._removed))
+                self._changed, self._removed = {}, set()
+
+    # News
+
+    async def stirred(self) -> None:
+        """Returns when there may be something to tell."""
+        await self._news.wait()
+        self._news.clear()
+
+    async def news(self, *, whole: bool) -> Report | None:
+        """What is to be told; all that it says of ends is safe in memory."""
+        while True:
+            await self.save()
+            if not self.desk.books.urgent:
+                return self.desk.news(self.clock.now_ns(), whole=whole)
+
+    def logs(
+        self, key: AttemptKey, index: int, *, follow: bool, tail: int | None
+    ) -> AsyncIterator[bytes]:
+        """What an instance wrote."""
+        instance = self.desk.instance(key, index)
+        if instance is None:
+            raise DureError(f"attempt {key.attempt} has no instance {index} here")
+        return self.carrier.logs(instance, follow=follow, tail=tail)

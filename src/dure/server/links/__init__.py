@@ -1,0 +1,1 @@
+"""Links to the members of clusters; every server has some."""

@@ -1,0 +1,140 @@
+"""What members report becomes rows: steps of attempts and jobs, news of the cluster, spend.
+
+One report is one transaction; told again, it changes nothing.
+"""
+
+from typing import Any
+
+from dure.domain.errors import DureError
+from dure.domain.fleet.lifecycle import AttemptState
+from dure.domain.fleet.protocol import Outcome, PlanAnswer, Report, RunPhase
+from dure.server import specs
+from dure.server.changes import Changes, Ending, read_changes
+from dure.server.declared import read_member
+from dure.server.links.spending import Bought, Meter, charge, lines_of
+from dure.server.records import inventory_data, sites_data
+from dure.stores.rows import NewEvent
+from dure.stores.transaction import Transaction
+
+
+class OutOfOrderError(DureError):
+    """A report came before the one that must precede it."""
+
+
+async def store_answer(tx: Transaction, cluster: str, link_epoch: int, answer: PlanAnswer) -> None:
+    """A member took a plan: its reservations become commitments, or are gone."""
+    await tx.clusters.hold_link(cluster, link_epoch)
+    await tx.clusters.accept(cluster, answer.epoch, answer.revision)
+    accepted = {(str(key.job), key.attempt) for key in answer.accepted}
+    refused = {(str(each.key.job), each.key.attempt): each.why for each in answer.refused}
+    if not accepted and not refused:
+        return
+    changes = await read_changes(tx, accepted | set(refused), cluster=cluster)
+    if refused:
+        changes.revisions = {cluster: await tx.clusters.next_revision(cluster)}
+    for key in sorted(accepted & set(changes.attempts)):
+        changes.commit(key)
+    for key in sorted(set(refused) & set(changes.attempts)):
+        if changes.attempts[key].state is AttemptState.RESERVED:
+            changes.end(key, Ending(Outcome.TURNED_DOWN, refused[key]))
+    await changes.write(tx)
+
+
+async def store_report(tx: Transaction, cluster: str, link_epoch: int, report: Report) -> int:
+    """Store a report unless it is; tells the number of the last one that is stored."""
+    row = await tx.clusters.hold_link(cluster, link_epoch)
+    if report.seq <= row.report_seq:
+        return row.report_seq
+    if report.seq != row.report_seq + 1 and not report.whole:
+        raise OutOfOrderError(
+            f"report {report.seq} of cluster {cluster} came after {row.report_seq}",
+            "send all that were not acknowledged, in order, or a whole one",
+        )
+    await tx.clusters.heard_report(cluster, report.seq)
+    keys = {(str(each.key.job), each.key.attempt) for each in report.attempts}
+    used = {(str(each.key.job), each.key.attempt) for each in report.usage}
+    changes = await read_changes(tx, keys | used, cluster=cluster)
+    await _take_statuses(tx, changes, report)
+    bought = await _take_usage(tx, cluster, changes, report)
+    await changes.write(tx)
+    await _take_news(tx, cluster, report, changes, bought)
+    return report.seq
+
+
+async def _take_statuses(tx: Transaction, changes: Changes, report: Report) -> None:
+    statuses = {
+        key: each
+        for each in report.attempts
+        if (key := (str(each.key.job), each.key.attempt)) in changes.attempts
+    }
+    ends = {
+        key
+        for key, each in statuses.items()
+        if each.phase is RunPhase.GONE and changes.attempts[key].state is not AttemptState.GONE
+    }
+    failed = {key[0] for key in ends if statuses[key].outcome is Outcome.FAILED}
+    if failed:
+        changes.retries = {
+            job.id: specs.job_terms(job).retries for job in await tx.jobs.many(failed)
+        }
+    for key, status in sorted(statuses.items()):
+        if changes.attempts[key].state is AttemptState.GONE:
+            continue
+        changes.say(key, status)
+        if status.phase is RunPhase.GONE:
+            outcome = status.outcome or Outcome.DISPLACED
+            changes.end(key, Ending(outcome, status.why, status.saved_share, keep=True))
+        elif status.phase is RunPhase.RUNNING:
+            changes.run(key)
+        elif status.phase is not RunPhase.RELEASING:
+            changes.commit(key)
+
+
+async def _take_usage(tx: Transaction, cluster: str, changes: Changes, report: Report) -> Bought:
+    if not report.usage:
+        return Bought(())
+    known = (await read_member(tx, cluster)).cluster
+    if known is None:
+        return Bought(())
+    meter = Meter(known, specs.fleet_of(await tx.policies.all(), ()).rates)
+    bought = lines_of(report.usage, meter, changes.attempts, changes.jobs, tx.now_ns)
+    await charge(tx, bought)
+    return bought
+
+
+async def _take_news(
+    tx: Transaction, cluster: str, report: Report, changes: Changes, bought: Bought
+) -> None:
+    """Keep what the cluster says of itself, and tell the planner what it needs."""
+    inventory = None if report.inventory is None else inventory_data(report.inventory)
+    sites = sites_data(report.sites) if report.sites else None
+    if inventory is not None or sites is not None:
+        await tx.news.said(cluster, inventory=inventory, sites=sites)
+    if inventory is not None:
+        # The local stage is told its groups with the prices of its cluster.
+        await tx.clusters.next_revision(cluster, surroundings=True)
+    data: dict[str, Any] = {
+        "inventory": inventory is not None,
+        "sites": sites is not None,
+        "progress": [
+            [each.key.job, each.key.attempt, each.done_share, each.saved_share, len(each.instances)]
+            for each in report.attempts
+            if each.phase is RunPhase.RUNNING
+            and each.done_share > 0
+            and (str(each.key.job), each.key.attempt) in changes.attempts
+        ],
+        "loads": [
+            [each.workload, each.requests_per_s, each.replicas, each.violated_share]
+            for each in report.loads
+        ],
+        "usage": [
+            [each.key.job, each.memory_bytes, each.compute_share]
+            for each in report.usage
+            if each.memory_bytes
+        ],
+        "spend": [[*who, *what] for who, what in bought.by_team().items()],
+    }
+    if any(data.values()):
+        tx.events.add(NewEvent("cluster.reported", cluster, None, data))
+    for text in report.warnings:
+        tx.events.add(NewEvent("warning", cluster, None, {"what": text, "kind": "general"}))

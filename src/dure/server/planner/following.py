@@ -1,0 +1,256 @@
+"""Follows what happens: rows of the events table become events of the global machine, in order."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dure.domain.fleet.events import (
+    OrderTurnedDown,
+    PolicySet,
+    ServiceObserved,
+    SpendObserved,
+    UsageObserved,
+    WorkloadEnded,
+    WorkloadProgressed,
+    WorkloadStarted,
+    WorkloadStopped,
+)
+from dure.domain.fleet.lifecycle import JobPhase
+from dure.domain.fleet.protocol import Outcome
+from dure.domain.ids import ClusterId, WorkloadId
+from dure.server.declared import Declared, read_declared
+from dure.server.planner.book import Station
+from dure.server.planner.centre import Centre
+from dure.server.planner.loading import set_tenants
+from dure.server.records import heard_of
+from dure.stores.rows import ClusterNews, Event, Job
+from dure.stores.transaction import Transaction
+
+BATCH = 1000
+"""Events that are read at a time."""
+_DECLARED = {"tenant.changed", "pool.changed", "budget.changed", "policy.changed", "feed.extended"}
+_CLUSTERS = {"cluster.joined", "cluster.changed", "cluster.lost"}
+_ENDED = frozenset(phase.value for phase in JobPhase if phase.ended)
+
+
+class Outdated(Exception):  # noqa: N818 - a wish, not an error
+    """What was read at the begin holds no longer: begin anew."""
+
+
+@dataclass
+class Batch:
+    """Events, and the rows that are needed to understand them, read at one moment."""
+
+    events: tuple[Event, ...]
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    declared: Declared | None = None
+    """None: nothing that people declare has changed."""
+    news: Mapping[str, ClusterNews] = field(default_factory=dict)
+
+    @property
+    def last(self) -> int:
+        """Number of the last event."""
+        return self.events[-1].seq
+
+
+async def read_batch(tx: Transaction, after: int, centre: Centre) -> Batch | None:
+    """What happened after an event; None: nothing."""
+    events = await tx.events.since(after, BATCH)
+    if not events:
+        return None
+    jobs = {event.subject for event in events if _needs_row(event, centre)}
+    described = any(
+        event.kind in _DECLARED | _CLUSTERS or event.data.get("inventory") for event in events
+    )
+    if any(_offers_more(event) for event in events):
+        # A job may have waited for the very thing that a cluster has now.
+        jobs |= set(centre.book.choosy())
+    told = {event.subject for event in events if event.data.get("sites")}
+    return Batch(
+        events,
+        {job.id: job for job in await tx.jobs.many(jobs)},
+        await read_declared(tx) if described else None,
+        {name: news for name in sorted(told) if (news := await tx.news.find(name)) is not None},
+    )
+
+
+def _needs_row(event: Event, centre: Centre) -> bool:
+    """Whether an event can only be understood with what the job's owner wrote."""
+    match event.kind:
+        case "job.submitted":
+            return True
+        case "job.changed":
+            return "phase" not in event.data
+        case "attempt.gone":
+            # A place that the machine was not told of, as of a cluster it could not understand.
+            waits = event.data["phase"] == JobPhase.QUEUED.value
+            return waits and WorkloadId(event.subject) not in centre.machine.state.tracks
+        case _:
+            return False
+
+
+def _offers_more(event: Event) -> bool:
+    """Whether a cluster may have something beside devices that it did not have."""
+    return event.kind == "cluster.changed" or bool(event.data.get("inventory"))
+
+
+class Follower:
+    """Takes batches in."""
+
+    def __init__(self, centre: Centre) -> None:
+        self._centre = centre
+        self._take: dict[str, Callable[[Event, Batch], None]] = {
+            "job.submitted": self._submitted,
+            "job.cancelled": self._cancelled,
+            "job.changed": self._changed,
+            "attempt.committed": self._committed,
+            "attempt.running": self._running,
+            "attempt.gone": self._gone,
+            "cluster.reported": self._reported,
+        }
+
+    def take(self, batch: Batch) -> bool:
+        """Let it all have happened; tells whether anything needs a decision."""
+        if batch.declared is not None:
+            self._describe(batch.declared, batch)
+        news = False
+        for event in batch.events:
+            take = self._take.get(event.kind)
+            if take is not None:
+                take(event, batch)
+                news = True
+        for name, said in batch.news.items():
+            station = self._centre.book.stations.get(name)
+            if station is not None and station.told:
+                self._centre.summarise(heard_of(said).sites)
+        return news or batch.declared is not None
+
+    # --- jobs ------------------------------------------------------------------------------
+
+    def _submitted(self, event: Event, batch: Batch) -> None:
+        row = batch.jobs.get(event.subject)
+        known = event.subject in self._centre.book.jobs
+        if row is not None and row.phase is JobPhase.QUEUED and not known:
+            self._centre.submit(row)
+
+    def _cancelled(self, event: Event, batch: Batch) -> None:
+        self._centre.withdraw(event.subject)
+        self._centre.book.queued.discard(event.subject)
+        self._centre.deeds.cancels.add(event.subject)
+
+    def _changed(self, event: Event, batch: Batch) -> None:
+        book, job = self._centre.book, event.subject
+        phase = event.data.get("phase")
+        if phase in _ENDED:
+            book.forget(job)
+        elif phase == JobPhase.QUEUED.value and job in book.jobs:
+            book.queued.add(job)
+            book.jobs[job].reason = str(event.data.get("reason", ""))
+        elif phase is None:
+            self._resubmit(batch.jobs.get(job))
+
+    def _resubmit(self, row: Job | None) -> None:
+        """A job that waits is described anew."""
+        if row is not None and row.phase is JobPhase.QUEUED and row.id in self._centre.book.queued:
+            self._centre.resubmit(row)
+
+    # --- attempts --------------------------------------------------------------------------
+
+    def _committed(self, event: Event, batch: Batch) -> None:
+        self._centre.book.unheard.pop((event.subject, int(event.data["attempt"])), None)
+
+    def _running(self, event: Event, batch: Batch) -> None:
+        self._committed(event, batch)
+        centre, job, attempt = self._centre, WorkloadId(event.subject), int(event.data["attempt"])
+        centre.feed(WorkloadStarted(centre.now_ns(), job, attempt))
+        old = centre.book.replaced.get(job)
+        if old is not None and old[0] < attempt:
+            del centre.book.replaced[job]
+            why = f"attempt {attempt} has taken its place"
+            centre.deeds.releases[job, old[0]] = (old[1], why)
+
+    def _gone(self, event: Event, batch: Batch) -> None:
+        self._committed(event, batch)
+        centre, data = self._centre, event.data
+        job, attempt = WorkloadId(event.subject), int(data["attempt"])
+        saved, why, now_ns = float(data["saved"]), str(data["why"]), centre.now_ns()
+        if data["phase"] in _ENDED:
+            centre.feed(WorkloadEnded(now_ns, job))
+            centre.book.forget(job)
+            return
+        if data["outcome"] == Outcome.TURNED_DOWN.value:
+            centre.feed(OrderTurnedDown(now_ns, job, attempt, why))
+        else:
+            centre.feed(WorkloadStopped(now_ns, job, attempt, saved, why))
+        row = batch.jobs.get(job)
+        if (
+            row is not None
+            and row.phase is JobPhase.QUEUED
+            and job not in centre.machine.state.tracks
+        ):
+            centre.submit(row, saved)
+        for number, cluster in data["waiting"]:
+            centre.deeds.sendable[job, int(number)] = (str(cluster), saved)
+
+    # --- clusters --------------------------------------------------------------------------
+
+    def _reported(self, event: Event, batch: Batch) -> None:
+        centre, data, now_ns = self._centre, event.data, self._centre.now_ns()
+        for job, _, done, saved, workers in _lists(data, "progress"):
+            centre.feed(WorkloadProgressed(now_ns, WorkloadId(job), done, saved, workers))
+        for job, rate, replicas, violated in _lists(data, "loads"):
+            cluster = ClusterId(event.subject)
+            centre.feed(ServiceObserved(now_ns, WorkloadId(job), cluster, rate, replicas, violated))
+        for job, memory_bytes, share in _lists(data, "usage"):
+            centre.feed(UsageObserved(now_ns, WorkloadId(job), memory_bytes, share))
+        for tenant, team, money, grams in _lists(data, "spend"):
+            centre.feed(SpendObserved(now_ns, tenant, money, grams, team))
+
+    def _describe(self, declared: Declared, batch: Batch) -> None:
+        """What people declared, or what clusters consist of, has changed."""
+        centre, book = self._centre, self._centre.book
+        offers = book.offers()
+        before, book.declared = book.declared, declared
+        if declared.fleet != before.fleet:
+            raise Outdated("rates, egress prices or latencies of the fleet have changed")
+        if declared.policy != before.policy:
+            centre.feed(PolicySet(centre.now_ns(), declared.policy))
+        if (declared.tenants, declared.pools) != (before.tenants, before.pools):
+            set_tenants(centre, declared)
+        if any(event.kind in _DECLARED for event in batch.events):
+            centre.deeds.surroundings |= set(declared.members)
+        changed = {
+            event.subject
+            for event in batch.events
+            if event.kind in _CLUSTERS or event.data.get("inventory")
+        }
+        if any(event.kind == "feed.extended" for event in batch.events):
+            changed |= set(declared.members)
+        for name in sorted(changed):
+            self._redescribe(name, declared)
+        if book.offers() != offers:
+            for job in book.choosy():
+                self._resubmit(batch.jobs.get(job))
+
+    def _redescribe(self, name: str, declared: Declared) -> None:
+        stations = self._centre.book.stations
+        member = declared.members.get(name)
+        if member is None:
+            if name in stations:
+                self._centre.close(stations.pop(name))
+            return
+        station = stations.setdefault(name, Station(member))
+        described = station.told and (
+            station.member.row.revision,
+            station.member.row.state,
+            station.member.cluster and station.member.cluster.groups,
+        ) == (member.row.revision, member.row.state, member.cluster and member.cluster.groups)
+        station.member = member
+        if not described:
+            self._centre.describe(station)
+            self._centre.deeds.surroundings.add(name)
+
+
+def _lists(data: Mapping[str, Any], name: str) -> Iterable[list[Any]]:
+    found = data.get(name)
+    return found if isinstance(found, list) else ()

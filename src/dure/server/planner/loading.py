@@ -1,0 +1,147 @@
+"""Begins to plan: all that is stored, read at one moment, becomes the machine's memory."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dure.domain.errors import DureError
+from dure.domain.fleet.events import ArtefactSeen, OrderFound, SpendObserved, TenantSet
+from dure.domain.fleet.lifecycle import AttemptState, JobPhase
+from dure.domain.fleet.workloads import WorkloadKind
+from dure.fleet.global_machine import GlobalMachine
+from dure.fleet.global_settings import GlobalSettings
+from dure.server import specs
+from dure.server.declared import Declared, read_declared
+from dure.server.planner.book import Book, Entry, Station
+from dure.server.planner.centre import Centre
+from dure.server.planner.feasible import particular
+from dure.server.records import REPLACES, order_of, site_of, status_of
+from dure.stores.rows import Attempt, Budget, Job
+from dure.stores.transaction import Transaction
+
+PAGE = 300
+"""Jobs that are taken in at a time; in between, others have their turn."""
+
+
+@dataclass
+class Begun:
+    """A centre that knows everything up to an event."""
+
+    centre: Centre
+    seq: int
+    """Of the last event that it knows."""
+    until_ns: int | None
+    """When a budget's period ends: then everything is read anew."""
+
+
+async def begin(tx: Transaction, now_ns: Callable[[], int]) -> Begun:
+    """Read it all."""
+    seq = await tx.events.last()
+    declared = await read_declared(tx)
+    machine = GlobalMachine(GlobalSettings(declared.fleet, declared.policy))
+    book = Book(declared, {name: Station(each) for name, each in declared.members.items()})
+    centre = Centre(machine, book, now_ns)
+    set_tenants(centre, declared)
+    rows = [station.member.row for station in book.stations.values()]
+    for artefact in specs.artefacts_of(rows):
+        centre.feed(ArtefactSeen(now_ns(), artefact))
+    for station in book.stations.values():
+        centre.describe(station)
+    budgets = await tx.budgets.all()
+    await _take_spend(tx, centre, budgets)
+    await _take_jobs(tx, centre)
+    for station in book.stations.values():
+        if station.told:
+            centre.summarise(station.member.heard.sites)
+    ends = [each.period_end_ns for each in budgets if each.period_end_ns > tx.now_ns]
+    return Begun(centre, seq, min(ends, default=None))
+
+
+def set_tenants(centre: Centre, declared: Declared) -> None:
+    """Let the machine know all tenants with their pools."""
+    for tenant in declared.tenants:
+        pools = tuple(pool for pool in declared.pools if pool.tenant == tenant.id)
+        centre.feed(TenantSet(centre.now_ns(), tenant, pools))
+
+
+async def _take_spend(tx: Transaction, centre: Centre, budgets: Sequence[Budget]) -> None:
+    """What was spent in the present periods of budgets."""
+    begins = [
+        each.period_start_ns
+        for each in budgets
+        if each.period_start_ns <= tx.now_ns < each.period_end_ns
+    ]
+    if not begins:
+        return
+    for tenant, team, money, grams in await tx.spends.totals(min(begins)):
+        centre.feed(SpendObserved(centre.now_ns(), tenant, money, grams, team))
+
+
+async def _take_jobs(tx: Transaction, centre: Centre) -> None:
+    waiting: list[Job] = []
+    after = ""
+    while page := await tx.jobs.live(after, PAGE):
+        after = page[-1].id
+        attempts: dict[str, list[Attempt]] = {}
+        for each in await tx.attempts.unfinished_of([job.id for job in page]):
+            attempts.setdefault(each.job_id, []).append(each)
+        for job in page:
+            if job.phase is JobPhase.CANCELLING:
+                centre.deeds.cancels.add(job.id)
+            elif job.id in attempts:
+                _find_orders(centre, job, attempts[job.id])
+            elif job.phase is JobPhase.QUEUED:
+                waiting.append(job)
+        await asyncio.sleep(0)
+    # After all that has a place, so that nobody is given the room of one who comes later.
+    shares = await tx.attempts.saved_shares([job.id for job in waiting if job.attempt])
+    for number, job in enumerate(waiting):
+        centre.submit(job, shares.get(job.id, 0.0))
+        if number % PAGE == 0:
+            await asyncio.sleep(0)
+
+
+def _find_orders(centre: Centre, job: Job, attempts: Sequence[Attempt]) -> None:
+    """Let the machine know the places of a job."""
+    book = centre.book
+    try:
+        terms = specs.job_terms(job)
+    except DureError as error:
+        book.jobs[job.id] = Entry(False, blocked=True, reason=str(error))
+        return
+    book.jobs[job.id] = Entry(particular(terms.program), reason=job.reason)
+    for attempt in attempts:
+        if attempt.cluster not in book.stations or not book.stations[attempt.cluster].told:
+            continue
+        status = status_of(attempt)
+        order = order_of(attempt, terms.workload)
+        centre.feed(
+            OrderFound(
+                centre.now_ns(),
+                order,
+                started=attempt.state in (AttemptState.RUNNING, AttemptState.RELEASING),
+                done_share=0.0 if status is None else status.done_share,
+                saved_share=0.0 if status is None else status.saved_share,
+                leaving=attempt.state is AttemptState.RELEASING,
+            )
+        )
+        if attempt.state is AttemptState.RESERVED:
+            devices = order.instances * terms.workload.demand.devices
+            book.unheard[job.id, attempt.attempt] = (site_of(attempt), devices)
+        old = attempt.spec.get(REPLACES)
+        if old is not None and terms.workload.kind is WorkloadKind.SERVING:
+            _go_on_replacing(centre, attempt, attempts, int(old))
+
+
+def _go_on_replacing(
+    centre: Centre, attempt: Attempt, attempts: Sequence[Attempt], old: int
+) -> None:
+    """A service was on its way from one place to another."""
+    left = next((each for each in attempts if each.attempt == old), None)
+    if left is None:
+        return
+    if attempt.state is AttemptState.RUNNING:
+        why = f"attempt {attempt.attempt} has taken its place"
+        centre.deeds.releases[left.job_id, old] = (left.cluster, why)
+    else:
+        centre.book.replaced[left.job_id] = (old, left.cluster)

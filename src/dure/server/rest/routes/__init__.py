@@ -1,0 +1,35 @@
+"""Routes of `/v1`, one file for each kind of resource."""
+
+from dure.server.rest.routes import (
+    accelerators,
+    audit,
+    bills,
+    budgets,
+    clusters,
+    events,
+    feeds,
+    jobs,
+    logs,
+    policies,
+    pools,
+    system,
+    tenants,
+    tokens,
+)
+
+ROUTERS = (
+    system.router,
+    jobs.router,
+    logs.router,
+    tenants.router,
+    pools.router,
+    clusters.router,
+    accelerators.router,
+    budgets.router,
+    bills.router,
+    policies.router,
+    feeds.router,
+    events.router,
+    tokens.router,
+    audit.router,
+)

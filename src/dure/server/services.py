@@ -1,0 +1,22 @@
+"""What every part of the server shares: state, bus, the way to logs, settings, clock."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dure.server.ports import Bus, LogSource, State
+from dure.server.settings import ServerSettings
+
+
+@dataclass(frozen=True)
+class Services:
+    """Handed to the REST application, the links and the planner."""
+
+    state: State
+    bus: Bus
+    logs: LogSource
+    settings: ServerSettings = field(default_factory=ServerSettings)
+    now_ns: Callable[[], int] = time.time_ns
+    """Nanoseconds since 1970."""
+    leads: Callable[[], bool] = lambda: False
+    """Whether this server plans now."""
