@@ -187,7 +187,7 @@ def test_pods_of_a_release_fit_the_restricted_standard(
     )
     runs = [thing for thing in rendered(chart, values) if "template" in thing.get("spec", {})]
     assert len(runs) == 1
-    pod = {
+    pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "one", "namespace": namespace},

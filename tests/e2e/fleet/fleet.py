@@ -1,6 +1,7 @@
 """A whole fleet under test: a centre, its clusters and their members."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from dure.api.clusters import ClusterSpec
@@ -36,11 +37,12 @@ class Fleet:
                 token.write_text(secret, encoding="utf-8")
                 bed.join(self.centre.grpc_ports, token)
                 bed.member.start()
-            for bed in self.beds:
-                wait_for(
-                    f"{bed.name} tells of its devices",
-                    lambda bed=bed: client.do(calls.get_cluster(bed.name)).devices,
-                )
+        for bed in self.beds:
+            wait_for(f"{bed.name} tells of its devices", partial(self._told, bed))
+
+    def _told(self, bed: Bed) -> bool:
+        with self.centre.client() as client:
+            return client.do(calls.get_cluster(bed.name)).devices > 0
 
     @property
     def parts(self) -> list[Part]:

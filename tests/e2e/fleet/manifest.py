@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from dure.domain.fleet.lifecycle import JobPhase
@@ -42,7 +43,7 @@ class Entry:
     @property
     def exclusive(self) -> bool:
         """Whether two attempts must never run at once."""
-        return self.spec["kind"] != "serving"
+        return bool(self.spec["kind"] != "serving")
 
 
 @dataclass(frozen=True)
@@ -148,13 +149,13 @@ def _add_images(maker: _Maker, unit: float) -> None:
     maker.times(3 * unit, lambda: add("fails", image(run_s(), 3), _FAILED, failures=1))
     maker.times(2 * unit, lambda: add("retries", image(1.0, 4, retries=2), _FAILED, failures=3))
     maker.times(2 * unit, lambda: _add_too_big(maker, image(1.0)))
-    secret = {"envFrom": [{"secret": MISSING_SECRET}]}
+    secret: dict[str, Any] = {"envFrom": [{"secret": MISSING_SECRET}]}
     maker.times(
         2 * unit, lambda: add("queued", image(1.0, **secret), _CANCELLED, hand=Hand.CANCEL_QUEUED)
     )
-    late = {"envFrom": [{"secret": LATE_SECRET}]}
+    late: dict[str, Any] = {"envFrom": [{"secret": LATE_SECRET}]}
     maker.times(2 * unit, lambda: add("late", image(run_s(), **late), _DONE, failures=0))
-    fence = {"onClusterLost": {"fenceAfter": "12s"}}
+    fence: dict[str, Any] = {"onClusterLost": {"fenceAfter": "12s"}}
     maker.times(2 * unit, lambda: add("fenced", image(run_s(), **fence), _DONE, failures=0))
     _add_endless(maker, unit, lambda **more: image(None, **more))
 
@@ -182,7 +183,7 @@ def _add_commands(maker: _Maker, unit: float) -> None:
         lambda: add("second", command("test $DURE_ATTEMPT -gt 1", retries=9), _DONE),
     )
     maker.times(2 * unit, lambda: _add_too_big(maker, command("true")))
-    fence = {"onClusterLost": {"fenceAfter": "12s"}}
+    fence: dict[str, Any] = {"onClusterLost": {"fenceAfter": "12s"}}
     maker.times(
         2 * unit, lambda: add("fence", command(f"sleep {run_s()}", **fence), _DONE, failures=0)
     )
@@ -196,15 +197,13 @@ def _add_too_big(maker: _Maker, spec: dict[str, Any]) -> None:
 
 def _add_endless(maker: _Maker, unit: float, make: Callable[..., dict[str, Any]]) -> None:
     """Services and jobs that run until somebody cancels them."""
-    add = maker.add
-    for hand, parts in ((Hand.CANCEL_RUNNING, 2), (Hand.CANCEL_AT_END, 2)):
-        maker.times(
-            parts * unit,
-            lambda hand=hand: add("endless", make(kind="training"), _CANCELLED, hand=hand),
-        )
-        maker.times(
-            parts * unit / 2,
-            lambda hand=hand: add(
-                "service", make(kind="serving", service=SERVICE), _CANCELLED, hand=hand
-            ),
-        )
+
+    def endless(hand: Hand) -> None:
+        maker.add("endless", make(kind="training"), _CANCELLED, hand=hand)
+
+    def service(hand: Hand) -> None:
+        maker.add("service", make(kind="serving", service=SERVICE), _CANCELLED, hand=hand)
+
+    for hand in (Hand.CANCEL_RUNNING, Hand.CANCEL_AT_END):
+        maker.times(2 * unit, partial(endless, hand))
+        maker.times(unit, partial(service, hand))

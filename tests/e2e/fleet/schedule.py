@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from tests.e2e.fleet.fleet import Fleet
 from tests.e2e.fleet.lines import End
@@ -96,7 +97,7 @@ class Stagehand:
         """All faults in their time."""
         began_s = time.monotonic()
         for fault in self.faults:
-            self._at(began_s + fault.at_s, lambda fault=fault: self._begin(fault))
+            self._at(began_s + fault.at_s, partial(self._begin, fault))
         while self._due:
             while self._due and self._due[0][0] <= time.monotonic():
                 heapq.heappop(self._due)[2]()

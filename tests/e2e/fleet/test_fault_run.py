@@ -1,4 +1,4 @@
-"""500 mixed jobs on three real clusters while everything is killed, stopped and cut, again and again.
+"""500 mixed jobs on three real clusters while everything is killed, stopped and cut.
 
 Two Kubernetes, one of them with three etcd members and two API servers behind haproxy, and a
 cluster of processes, which runs real programs: a third Kubernetes would add no other failure, and

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kube.cluster import KubeCluster
-from tests.kube.fixtures import kube, kube_ha
+from tests.kube.fixtures import kube
 from tests.member.kube.beds import KubeBed, make_bed
 
-__all__ = ["bed", "kube", "kube_ha"]
+__all__ = ["bed", "kube"]
 
 
 @pytest.fixture

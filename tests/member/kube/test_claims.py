@@ -30,10 +30,6 @@ MIG = [template for template in H100.slices if template.mode is ShareMode.MIG]
 GPUS = 8
 
 
-def slot_masks(name: str) -> tuple[int, ...]:
-    return masks(H100.slice(name))
-
-
 # What needs no cluster
 
 

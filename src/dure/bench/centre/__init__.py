@@ -1,0 +1,1 @@
+"""`dure bench centre`: a real centre under load, submissions, pages of many jobs, Pods."""
