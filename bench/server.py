@@ -21,6 +21,7 @@ from pathlib import Path
 
 import httpx
 
+from dure.domain.fleet.accounts import Role, TenantKind
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import Order, Site
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
@@ -34,7 +35,7 @@ from dure.stores import tables
 from dure.stores.ids import new_id
 from dure.stores.repos.access import Grant
 from dure.stores.repos.base import values_of
-from dure.stores.rows import Attempt, Cluster, Job, Role, Tenant, TenantKind
+from dure.stores.rows import Attempt, Cluster, Job, Tenant
 from dure.stores.store import Store
 
 _CLUSTERS = ("one", "two", "three")

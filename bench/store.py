@@ -13,11 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from dure.domain.fleet.accounts import TenantKind
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.kit.host import describe_host
 from dure.stores.ids import new_id
 from dure.stores.repos.jobs import JobFilter
-from dure.stores.rows import Cluster, Job, NewEvent, Tenant, TenantKind
+from dure.stores.rows import Cluster, Job, NewEvent, Tenant
 from dure.stores.store import Store
 from dure.stores.submissions import Submission
 

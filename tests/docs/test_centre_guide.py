@@ -13,7 +13,7 @@ from dure.api.base import read_document
 from dure.api.jobs import JobSpec
 from dure.cli.centre import documents
 from dure.cli.main import app
-from dure.stores.rows import Role
+from dure.domain.fleet.accounts import Role
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "guide" / "centre.md").read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dure.domain.fleet.accounts import Role, TenantKind
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.server.core import Core, running
 from dure.server.ports import Bus
@@ -13,16 +14,7 @@ from dure.server.settings import Listening, ServerSettings
 from dure.stores.bus.local import LocalBus
 from dure.stores.ids import new_id
 from dure.stores.repos.access import Grant
-from dure.stores.rows import (
-    Attempt,
-    Cluster,
-    Job,
-    Json,
-    NewEvent,
-    Role,
-    Tenant,
-    TenantKind,
-)
+from dure.stores.rows import Attempt, Cluster, Job, Json, NewEvent, Tenant
 from dure.stores.store import Store
 from dure.stores.submissions import Submission
 

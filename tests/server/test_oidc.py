@@ -16,12 +16,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from dure.domain.errors import InputError
+from dure.domain.fleet.accounts import Role
 from dure.server.auth import Caller, ForbiddenError, IssuerAwayError, UnauthenticatedError
 from dure.server.oidc import SKEW_S, OidcIssuer
 from dure.server.oidc_settings import OidcSettings, RoleRule, refuse_incomplete
 from dure.server.options import read_settings, with_settings
 from dure.server.settings import ServerSettings
-from dure.stores.rows import Role
 from tests.server.rest.centre import Centre
 
 AUDIENCE = "dure"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dure.domain.errors import InputError
+from dure.domain.fleet.accounts import FeedKind, TenantKind
 from dure.domain.fleet.clusters import ClusterClass
 from dure.domain.fleet.programs import Mount, Thing
 from dure.domain.fleet.series import HOUR_NS, Series
@@ -14,7 +15,6 @@ from dure.domain.ids import ArtefactId, ClusterId
 from dure.domain.units import GIB
 from dure.server import specs
 from dure.stores import rows
-from dure.stores.rows import FeedKind, TenantKind
 
 SUBMITTED_NS = 1_700_000_000 * 10**9
 

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from dure.domain.fleet.accounts import TenantKind
 from dure.stores.engine import StoreSettings
 from dure.stores.ids import new_id
-from dure.stores.rows import Attempt, Cluster, Job, NewEvent, Tenant, TenantKind
+from dure.stores.rows import Attempt, Cluster, Job, NewEvent, Tenant
 from dure.stores.store import Store
 from dure.stores.submissions import Submission
 

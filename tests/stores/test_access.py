@@ -1,11 +1,12 @@
 import pytest
 import sqlalchemy as sa
 
+from dure.domain.fleet.accounts import Role
 from dure.stores import tables
 from dure.stores.errors import ConflictError, InvalidError, KeyReusedError, NotFoundError
 from dure.stores.ids import new_id
 from dure.stores.repos.access import AuditFilter, Grant, hash_secret
-from dure.stores.rows import AuditEntry, IdempotencyKey, Role
+from dure.stores.rows import AuditEntry, IdempotencyKey
 from tests.stores.helpers import asynchronous, opened
 
 

@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
+from dure.domain.fleet.accounts import FeedKind, TenantKind
 from dure.domain.fleet.lifecycle import ClusterState
 from dure.stores.errors import ConflictError, DuplicateError, InvalidError, NotFoundError
-from dure.stores.rows import Budget, Cluster, Feed, FeedKind, FeedPoint, Pool, Tenant, TenantKind
+from dure.stores.rows import Budget, Cluster, Feed, FeedPoint, Pool, Tenant
 from tests.stores.helpers import asynchronous, job, opened
 
 

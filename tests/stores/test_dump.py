@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from dure.domain.fleet.accounts import FeedKind, Role, TenantKind
 from dure.domain.fleet.lifecycle import AttemptState
 from dure.stores.dump import RESTORE_LEAP
 from dure.stores.errors import DumpError, SchemaTooNewError
@@ -15,15 +16,12 @@ from dure.stores.rows import (
     Bill,
     Budget,
     Feed,
-    FeedKind,
     FeedPoint,
     NewEvent,
     Policy,
     Pool,
-    Role,
     Spend,
     Tenant,
-    TenantKind,
 )
 from dure.stores.store import Store
 from dure.stores.tables import metadata

@@ -6,10 +6,11 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from dure.domain.fleet.accounts import TenantKind
 from dure.stores import migrate, tables
 from dure.stores.engine import StoreSettings, open_engine
 from dure.stores.errors import SchemaTooNewError
-from dure.stores.rows import Budget, Tenant, TenantKind
+from dure.stores.rows import Budget, Tenant
 from dure.stores.store import Store
 from tests.stores.helpers import asynchronous, job
 

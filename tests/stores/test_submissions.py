@@ -4,10 +4,11 @@ from collections.abc import Sequence
 import pytest
 
 from dure.domain.errors import DureError
+from dure.domain.fleet.accounts import TenantKind
 from dure.stores.errors import KeyReusedError, NotFoundError, StoreUnavailableError
 from dure.stores.group import GroupCommit
 from dure.stores.repos.jobs import JobFilter
-from dure.stores.rows import Job, Json, Tenant, TenantKind
+from dure.stores.rows import Job, Json, Tenant
 from dure.stores.store import Store
 from tests.stores.helpers import asynchronous, job, opened, submission
 

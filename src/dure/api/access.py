@@ -3,7 +3,7 @@
 from pydantic import Field, JsonValue, model_validator
 
 from dure.api.base import Document, Line, LowerName, Moment, TenantPath
-from dure.stores.rows import Role
+from dure.domain.fleet.accounts import Role
 
 
 class TokenRequest(Document):

@@ -1,6 +1,5 @@
 """What is wrong with a document, in words people use: which field, what, and the remedy."""
 
-import difflib
 import math
 import types
 from collections.abc import Iterable
@@ -10,25 +9,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from dure.api.problems import FieldProblem
+from dure.kit.words import BOUNDS, KINDS, nearest
 
 MOST_COMPLAINTS = 20
 """Of one document; who has more reads the description first."""
-_KINDS = {
-    "string_type": ("text", "put it in quotes"),
-    "int_type": ("a whole number", "write it without quotes or fraction"),
-    "int_from_float": ("a whole number", "write it without a fraction"),
-    "float_type": ("a number", "write a plain number"),
-    "bool_type": ("true or false", "write true or false"),
+_KINDS = KINDS | {
     "list_type": ("a list", "write a list"),
     "model_type": ("an object", "write its fields and values"),
     "dict_type": ("an object", "write names and values"),
-    "finite_number": ("a finite number", "write an ordinary number"),
-}
-_BOUNDS = {
-    "greater_than": ("gt", "above"),
-    "greater_than_equal": ("ge", "of at least"),
-    "less_than": ("lt", "below"),
-    "less_than_equal": ("le", "of at most"),
 }
 _LENGTHS = {
     "too_long": "is too long",
@@ -40,16 +28,6 @@ _SHOWN = 40
 _NOT_JSON = "json_invalid"
 _STEPS_OF_KEYS = "[key]"
 """What pydantic adds to a place where a mapping's key, not its value, is wrong."""
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The remedy for a word nobody knows: the one that was probably meant, else all there are."""
-    words = list(known)
-    if not words:
-        return "leave it out"
-    by_lower = {each.lower(): each for each in words}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f"did you mean '{by_lower[close[0]]}'?" if close else f"use one of {', '.join(words)}"
 
 
 def complaints(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
@@ -113,8 +91,8 @@ def _in_words(error: ErrorDetails, model: type[BaseModel]) -> tuple[str, str]:
 def _measured(error: ErrorDetails) -> tuple[str, str]:
     """What and remedy of a value of the wrong kind or size."""
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
-    if kind in _BOUNDS:
-        bound, words = _BOUNDS[kind]
+    if kind in BOUNDS:
+        bound, words = BOUNDS[kind]
         if isinstance(value, float) and not math.isfinite(value):
             return f"is {value}, not a finite number", "write an ordinary number"
         return f"is {_shown(value)}", f"write a number {words} {context[bound]:g}"

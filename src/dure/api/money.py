@@ -14,7 +14,7 @@ from dure.api.base import (
     Moment,
     moment_ns,
 )
-from dure.stores.rows import FeedKind
+from dure.domain.fleet.accounts import FeedKind
 
 MOST_POINTS = 10_000
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from dure.api.base import Document, Line, LowerName, Name, Priority, WholeFromZero
-from dure.stores.rows import TenantKind
+from dure.domain.fleet.accounts import TenantKind
 
 
 class Quota(Document):

@@ -17,7 +17,7 @@ from dure.cli.centre import (
     made_from,
     set_value,
 )
-from dure.cli.things import seen
+from dure.cli.things import SpecFile, changed, revision_of, seen
 
 if TYPE_CHECKING:
     from dure.api.clusters import ClusterDocument, ClusterSpec
@@ -103,17 +103,19 @@ def add(
 @app.command("set")
 def change(
     name: NameArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML; - is standard input.")],
+    file: SpecFile = None,
     sets: Sets = [],  # noqa: B006 - typer copies it
     context: InContext = "",
 ) -> None:
-    """Change what is said of a cluster, as a YAML file says."""
+    """Change what is said of a cluster, as a YAML file or --set say."""
+    from dure.api.clusters import ClusterSpec
     from dure.client.fleet import calls
 
-    spec = _spec(file, "", "", sets)
+    given = None if file is None else _spec(file, "", "", sets)
     with centre(context) as client:
-        revision = seen(client, calls.get_cluster(name))
-        echo_json(client.do(calls.put_cluster(name, spec, revision)))
+        before = seen(client, calls.get_cluster(name))
+        spec = given or changed(ClusterSpec, before, sets)
+        echo_json(client.do(calls.put_cluster(name, spec, revision_of(before))))
 
 
 def _spec(file: Path | None, kind: str, region: str, sets: list[str]) -> "ClusterSpec":

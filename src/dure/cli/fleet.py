@@ -60,7 +60,7 @@ def catalogue(
 def _find(name: str) -> "DeviceProfile":
     from dure.domain.errors import InputError
     from dure.domain.fleet.catalogue import CATALOGUE
-    from dure.sim.documents import nearest
+    from dure.kit.words import nearest
 
     profile = CATALOGUE.get(name.lower())
     if profile is None:

@@ -188,9 +188,9 @@ def create_token(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make a token, straight in the database; prints its secret this once."""
+    from dure.domain.fleet.accounts import Role
     from dure.server.main import issue_token
     from dure.stores.repos.access import Grant
-    from dure.stores.rows import Role
 
     roles = {each.value: each for each in Role}
     if role not in roles:

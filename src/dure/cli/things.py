@@ -7,12 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dure.cli.centre import AsJson, InContext, Sets, centre, document, echo_json, echo_table
+from dure.cli.centre import (
+    AsJson,
+    InContext,
+    Sets,
+    centre,
+    document,
+    echo_json,
+    echo_table,
+    made_from,
+    set_value,
+)
 
 if TYPE_CHECKING:
     from dure.api.base import Document
     from dure.cli.fitting import Column
     from dure.client.fleet import FleetClient
+
+SpecFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FILE]", help="YAML, - is stdin; else as it is, with what --set says."),
+]
 
 
 @dataclass(frozen=True)
@@ -47,17 +62,19 @@ def group(kind: Kind, text: str) -> typer.Typer:
         with centre(context) as client:
             echo_json(client.do(kind.calls()[1](name)))
 
-    @app.command("set", help=f"Create or change a {kind.noun} as a YAML file says; - is stdin.")
+    @app.command("set", help=f"Create or change a {kind.noun}, as a YAML file or --set say.")
     def _set(
         name: named,
-        file: Annotated[Path, typer.Argument(metavar="FILE")],
+        file: SpecFile = None,
         sets: Sets = [],  # noqa: B006 - typer copies it
         as_json: AsJson = False,
         context: InContext = "",
     ) -> None:
-        spec = document(file, kind.spec(), sets)
+        given = None if file is None else document(file, kind.spec(), sets)
         with centre(context) as client:
-            revision = seen(client, kind.calls()[1](name))
+            before = seen(client, kind.calls()[1](name))
+            revision = revision_of(before)
+            spec = given or changed(kind.spec(), before, sets)
             stored = client.do(kind.calls()[2](name, spec, revision))
         if as_json:
             echo_json(stored)
@@ -74,14 +91,28 @@ def group(kind: Kind, text: str) -> typer.Typer:
     return app
 
 
-def seen(client: "FleetClient", get: Any) -> int:
-    """The revision of what is there, to change exactly that; `CREATE` where nothing is."""
+def seen(client: "FleetClient", get: Any) -> Any:
+    """What is there; None where nothing is."""
     from dure.client.fleet import RefusedError
-    from dure.client.fleet.calls import CREATE
 
     try:
-        return int(client.do(get).revision)
+        return client.do(get)
     except RefusedError as error:
         if error.status != 404:
             raise
-        return CREATE
+        return None
+
+
+def revision_of(before: Any) -> int:
+    """The revision of what was seen, to change exactly that; `CREATE` where there was nothing."""
+    from dure.client.fleet.calls import CREATE
+
+    return CREATE if before is None else int(before.revision)
+
+
+def changed(model: "type[Document]", before: Any, sets: Sequence[str]) -> "Document":
+    """What was seen (or all defaults) with what `--set` says instead."""
+    data = {} if before is None else before.spec.model_dump(mode="json")
+    for each in sets:
+        set_value(data, each)
+    return made_from(model, data)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dure.domain.errors import DureError
+from dure.domain.fleet.accounts import Role
 from dure.server.ports import State
 from dure.stores.repos.access import hash_secret
-from dure.stores.rows import Job, Role, Token
+from dure.stores.rows import Job, Token
 
 _MOST_CACHED = 10_000
 

@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from dure.domain.errors import InputError
+from dure.domain.fleet.accounts import Role
 from dure.server.core import running
 from dure.server.options import ServerOptions, check, make_data
 from dure.server.ports import Bus
@@ -24,7 +25,7 @@ from dure.stores.bus.nats import NatsBus
 from dure.stores.errors import StoreUnavailableError
 from dure.stores.ids import new_id
 from dure.stores.repos.access import Grant
-from dure.stores.rows import AuditEntry, Role
+from dure.stores.rows import AuditEntry
 from dure.stores.store import Store
 from dure.stores.transaction import Transaction
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from dure.domain.errors import InputError
-from dure.stores.rows import Role
+from dure.domain.fleet.accounts import Role
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ A file's shape is a pydantic model derived from `Document`. Whatever does not fi
 `InputError` with the file, the line, the field and the remedy, in this project's words.
 """
 
-import difflib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -25,6 +24,7 @@ from pydantic_core import ErrorDetails
 from dure.domain.errors import InputError
 from dure.domain.units import parse_bytes, parse_duration_ns
 from dure.kit.files import FieldPath, FileProblem, YamlFile, read_yaml
+from dure.kit.words import BOUNDS, KINDS, nearest
 
 
 class Misfit(ValueError):  # noqa: N818, what validators raise; people see the `InputError` made of it
@@ -35,14 +35,6 @@ class Misfit(ValueError):  # noqa: N818, what validators raise; people see the `
         self.remedy = remedy
         self.key = key
         super().__init__(f"{what}; {remedy}")
-
-
-def nearest(word: str, known: Iterable[str], kind: str = "one of") -> str:
-    """The remedy for a word nobody knows: the one that was probably meant, else all there are."""
-    words = list(known)
-    by_lower = {each.lower(): each for each in words}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f"did you mean '{by_lower[close[0]]}'?" if close else f"use {kind} {', '.join(words)}"
 
 
 class Document(BaseModel):
@@ -195,25 +187,11 @@ def _as_input_error(problem: FileProblem) -> InputError:
     return InputError(problem.what, problem.remedy, file=f"{problem.file}{line}")
 
 
-_KINDS = {
-    "string_type": ("text", "put it in quotes"),
-    "int_type": ("a whole number", "write it without quotes or fraction"),
-    "int_from_float": ("a whole number", "write it without a fraction"),
-    "float_type": ("a number", "write a plain number"),
-    "bool_type": ("true or false", "write `true` or `false`"),
+_KINDS = KINDS | {
     "list_type": ("a list", "write one `- …` line for each item"),
     "model_type": ("a mapping", "write `field: value` lines"),
     "dict_type": ("a mapping", "write `name: value` lines"),
-    "finite_number": ("a finite number", "write an ordinary number"),
 }
-_BOUNDS = {
-    "greater_than": ("gt", "above"),
-    "greater_than_equal": ("ge", "of at least"),
-    "less_than": ("lt", "below"),
-    "less_than_equal": ("le", "of at most"),
-}
-
-
 _KEY = "[key]"
 """What pydantic adds to a place where a mapping's key, not its value, is wrong."""
 
@@ -232,10 +210,10 @@ def _complaint(error: ErrorDetails) -> tuple[FieldPath, str, str]:
 def _in_words(error: ErrorDetails) -> tuple[str, str]:
     """What and remedy of a value that is of the wrong kind or size."""
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
-    if kind in _BOUNDS and isinstance(value, float) and not math.isfinite(value):
+    if kind in BOUNDS and isinstance(value, float) and not math.isfinite(value):
         kind = "finite_number"
-    if kind in _BOUNDS:
-        bound, words = _BOUNDS[kind]
+    if kind in BOUNDS:
+        bound, words = BOUNDS[kind]
         return f"is {_shown(value)}", f"write a number {words} {context[bound]:g}"
     if kind in _KINDS:
         wanted, remedy = _KINDS[kind]

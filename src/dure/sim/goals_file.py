@@ -24,16 +24,8 @@ from dure.domain.tenant import (
     ThroughputSlo,
 )
 from dure.kernel.goals import Goals, Objective, TenantGoal
-from dure.sim.documents import (
-    Document,
-    LongerThanZero,
-    Misfit,
-    Name,
-    Positive,
-    Size,
-    Source,
-    nearest,
-)
+from dure.kit.words import nearest
+from dure.sim.documents import Document, LongerThanZero, Misfit, Name, Positive, Size, Source
 
 _IMPORTANCE = {
     "high": TenantClass.GUARANTEED,

@@ -6,37 +6,13 @@ Times are nanoseconds since 1970.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
+from dure.domain.fleet.accounts import FeedKind, Role, TenantKind
 from dure.domain.fleet.lifecycle import AttemptState, ClusterState, JobPhase
 
 Json = Mapping[str, Any]
 """A JSON object, as its owner wrote it."""
-
-
-class TenantKind(Enum):
-    """Levels of the tenants' tree."""
-
-    TENANT = "tenant"
-    TEAM = "team"
-    SERVICE = "service"
-
-
-class Role(Enum):
-    """What a token's bearer may do."""
-
-    ADMIN = "admin"
-    TENANT = "tenant"
-    VIEWER = "viewer"
-    MEMBER = "member"
-
-
-class FeedKind(Enum):
-    """What a series of points from outside says."""
-
-    TARIFF = "tariff"
-    CARBON = "carbon"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
+from dure.domain.fleet.accounts import FeedKind, Role, TenantKind
 from dure.domain.fleet.lifecycle import LIVE_STATES, AttemptState, ClusterState, JobPhase
-from dure.stores.rows import FeedKind, Role, TenantKind
 
 metadata = sa.MetaData()
 

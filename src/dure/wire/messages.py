@@ -1,5 +1,6 @@
 """Desired sets, answers, reports, and the words of the link itself."""
 
+from dure.domain.fleet.lifecycle import PartitionPhase
 from dure.domain.fleet.protocol import (
     Ack,
     AttemptKey,
@@ -14,6 +15,7 @@ from dure.domain.fleet.protocol import (
     LogRequest,
     NodeFact,
     Outcome,
+    PartitionStatus,
     Ping,
     PlanAnswer,
     Refusal,
@@ -123,6 +125,14 @@ load = record(
     violated_share=share,
 )
 usage = record(Usage, pb.Usage, key=key, device_s=amount, memory_bytes=count, compute_share=amount)
+partition = record(
+    PartitionStatus,
+    pb.PartitionStatus,
+    node=name(),
+    number=count,
+    phase=choice(PartitionPhase, pb.PartitionPhase),
+    why=long_text,
+)
 report = record(
     Report,
     pb.Report,
@@ -135,6 +145,7 @@ report = record(
     loads=many(load),
     usage=many(usage),
     warnings=many(long_text),
+    partitions=many(partition),
 )
 
 # --- the link itself ---------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from dure.domain.fleet.clusters import Cluster, ClusterClass, NodeGroup, Tariff
 from dure.domain.fleet.policy import ClassPolicy, CongestionRules, FleetPolicy
-from dure.domain.fleet.protocol import Surroundings
+from dure.domain.fleet.protocol import Partition, Surroundings
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.tenancy import Allotment, Budget, FleetTenant, Team, VNodePool
@@ -127,6 +127,7 @@ allotment = record(
     revision=count,
     until_ns=maybe(moment()),
 )
+partition = record(Partition, pb.Partition, node=name(), layout=name(), number=count)
 surroundings = record(
     Surroundings,
     pb.Surroundings,
@@ -136,4 +137,5 @@ surroundings = record(
     pools=many(pool),
     allotments=many(allotment),
     round_trip_ms=amount,
+    partitions=many(partition),
 )

@@ -532,6 +532,19 @@ def test_the_time_without_contact_counts_on_while_the_member_is_dead() -> None:
     assert bench.status("a").outcome is Outcome.FENCED
 
 
+def test_what_was_done_while_the_member_was_dead_is_done_however_long_the_silence() -> None:
+    bench = Bench()
+    bench.plan(a_job("a", fence_after_s=30.0))
+    bench.settle()
+    bench.desk.contact(bench.now_ns)
+    bench.wait(3)
+    (seen,) = bench.of("a")
+    bench.cluster.become(seen.instance, Life.SUCCEEDED)
+    bench.now_ns += seconds(31)
+    bench.start()
+    assert bench.status("a").outcome is Outcome.SUCCEEDED
+
+
 def test_what_is_fenced_before_it_started_never_starts() -> None:
     bench = Bench()
     bench.plan(a_job("big", workers=2, devices=4))

@@ -10,13 +10,13 @@ from pathlib import Path
 import grpc
 import pytest
 
+from dure.domain.fleet.accounts import Role
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.protocol import AttemptKey, Hello, Outcome, Report, RunPhase
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.server.links.service import SERVICE
 from dure.server.ports import NotLinkedHere
 from dure.stores.repos.access import Grant
-from dure.stores.rows import Role
 from dure.wire.codec import from_member
 from dure.wire.parts import MOST_MESSAGE_BYTES
 from tests.server.centres import QUICK, world

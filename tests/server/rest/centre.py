@@ -11,6 +11,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
+from dure.domain.fleet.accounts import Role, TenantKind
 from dure.domain.fleet.protocol import AttemptKey
 from dure.domain.ids import ClusterId
 from dure.server.ports import NotLinkedHere
@@ -19,7 +20,7 @@ from dure.server.services import Services
 from dure.server.settings import ServerSettings
 from dure.stores.bus.local import LocalBus
 from dure.stores.repos.access import Grant
-from dure.stores.rows import Cluster, Role, Tenant, TenantKind
+from dure.stores.rows import Cluster, Tenant
 from dure.stores.store import Store
 from dure.stores.transaction import Transaction
 

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from dure.api.problems import MEDIA_TYPE
+from dure.domain.fleet.accounts import Role
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.server.specs import job_terms
 from dure.stores.repos.access import AuditFilter, Grant
 from dure.stores.repos.jobs import JobFilter
-from dure.stores.rows import Budget, Role
+from dure.stores.rows import Budget
 from dure.stores.transaction import Transaction
 from tests.server.rest.centre import Centre, job
 

@@ -19,7 +19,7 @@ from dure.kube.client import KubeClient
 from dure.kube.errors import KubeExistsError, KubeNotFoundError
 from dure.kube.informer import Change, ChangeKind, Informer, Synced
 from dure.kube.requests import Scope
-from dure.kube.resources import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS, Object
+from dure.kube.resources import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS, Object, Resource
 from dure.sim.benches.report import Tell
 
 _CLUSTER, _TENANT, _SYSTEM = "paper", "acme", "dure-system"
@@ -110,7 +110,7 @@ async def _prepare(kube: KubeClient) -> None:
             await asyncio.sleep(_POLL_S)
 
 
-async def _create(kube: KubeClient, resource: "Resource", thing: Object) -> None:
+async def _create(kube: KubeClient, resource: Resource, thing: Object) -> None:
     try:
         await kube.create(resource, thing)
     except KubeExistsError:
@@ -181,7 +181,7 @@ class _Submitted:
             self.failed += 1
             return
         self.answers_s.append(time.monotonic() - due_s)
-        self.due_s[answer.jobs[0].id] = due_s
+        self.due_s[answer.ids[0]] = due_s
 
 
 async def _run(
@@ -203,9 +203,7 @@ async def _run(
         await _all_seen(submitted, seen)
         ended = await _ended(client, set(submitted.due_s))
     waits_s = [seen.at_s[job] - due for job, due in submitted.due_s.items() if job in seen.at_s]
-    return PodTimes(
-        count, submitted.failed, waits_s, submitted.answers_s, ended, took_s, taken_s
-    )
+    return PodTimes(count, submitted.failed, waits_s, submitted.answers_s, ended, took_s, taken_s)
 
 
 def _spec(load: Load) -> JobSpec:

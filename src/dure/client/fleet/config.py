@@ -9,9 +9,10 @@ import yaml
 from pydantic import Field, ValidationError
 
 from dure.api.base import Document
-from dure.api.complaints import complaints, nearest
+from dure.api.complaints import complaints
 from dure.domain.errors import InputError
 from dure.kit.files import read_yaml
+from dure.kit.words import nearest
 
 SERVER_VARIABLE, TOKEN_VARIABLE = "DURE_SERVER", "DURE_TOKEN"
 CA_VARIABLE, CONTEXT_VARIABLE = "DURE_CA", "DURE_CONTEXT"

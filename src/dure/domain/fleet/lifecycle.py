@@ -61,6 +61,24 @@ LEGAL_STEPS: Mapping[AttemptState, frozenset[AttemptState]] = {
 """What may follow what. A refused or withdrawn reservation is gone at once."""
 
 
+class PartitionPhase(Enum):
+    """Where it stands with the wish that a node's devices be divided anew."""
+
+    ASKED = "asked"
+    """Its cluster has not said anything about it yet."""
+    UNDER_WAY = "under-way"
+    """Nothing new is placed on the node; it is not yet divided as it shall be."""
+    DONE = "done"
+    REFUSED = "refused"
+    """Nothing was changed: its devices are in use, or nobody there can divide them."""
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self in (PartitionPhase.DONE, PartitionPhase.REFUSED, PartitionPhase.FAILED)
+
+
 class ClusterState(Enum):
     """What the centre may do with a member cluster."""
 

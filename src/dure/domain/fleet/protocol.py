@@ -10,6 +10,7 @@ from enum import Enum
 
 from dure.domain.fleet.clusters import Cluster, NodeGroup
 from dure.domain.fleet.decisions import Order, Placement, SiteSummary
+from dure.domain.fleet.lifecycle import PartitionPhase
 from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.programs import Program, Thing
 from dure.domain.fleet.tenancy import Allotment, FleetTenant, VNodePool
@@ -55,6 +56,17 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True)
+class Partition:
+    """A node whose devices shall be divided anew, once."""
+
+    node: str
+    layout: str
+    """Of a name that the node's own manager knows, such as `all-1g.10gb`."""
+    number: int
+    """Tells one wish from the next for the same node, which has a greater one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the local stage needs to know beside its orders."""
 
@@ -66,6 +78,8 @@ class Surroundings:
     allotments: tuple[Allotment, ...] = ()
     round_trip_ms: float = 0.0
     """From the users of this cluster, as far as it is known."""
+    partitions: tuple[Partition, ...] = ()
+    """Wishes of which the centre does not know the end, one for a node at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +255,16 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """What has become of a wish to divide a node's devices anew."""
+
+    node: str
+    number: int
+    phase: PartitionPhase
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """News of a cluster, numbered without gaps within an incarnation."""
 
@@ -255,6 +279,7 @@ class Report:
     loads: tuple[ServiceLoad, ...] = ()
     usage: tuple[Usage, ...] = ()
     warnings: tuple[str, ...] = field(default=())
+    partitions: tuple[PartitionStatus, ...] = ()
 
 
 # --- of the link itself --------------------------------------------------------------------

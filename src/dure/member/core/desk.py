@@ -273,6 +273,9 @@ class Desk:
         if self.synced:
             return
         self.synced = self.lives.judging = True
+        for held in list(self.books.attempts.values()):
+            if held.done and held.runs_on:  # and no silence since then makes it undone
+                self.lives.judge(held, now_ns)
         self._fence(now_ns)
         for held in list(self.books.attempts.values()):
             self.lives.pair(held)

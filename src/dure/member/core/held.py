@@ -135,6 +135,13 @@ class Held:
             hand for hand in self.hands.values() if not hand.stopping and hand.life is not Life.GONE
         ]
 
+    @property
+    def done(self) -> bool:
+        """Whether it is a job whose instances all did their work."""
+        lives = [hand.life for hand in self.current()]
+        enough = self.desired is not None and len(lives) >= self.desired.order.instances
+        return enough and not self.serving and set(lives) == {Life.SUCCEEDED}
+
     def saved_by_all(self) -> float:
         """What is saved of the work of all instances that said so."""
         told = [hand for hand in self.current() if hand.done_share is not None]

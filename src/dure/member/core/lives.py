@@ -148,9 +148,7 @@ class Lives:
         name = self.stage.release(hand)
         if name is not None:
             self.stage.tell(InstanceEnded(now_ns, name))
-        assert held.desired is not None
-        lives = [each.life for each in held.current()]
-        if set(lives) == {Life.SUCCEEDED} and len(lives) >= held.desired.order.instances:
+        if held.done:
             end_ns = hand.ended_ns or now_ns
             self.stage.finish(held, Ended(Outcome.SUCCEEDED, "", end_ns, hand.exit_code))
 

@@ -44,6 +44,8 @@ _COALESCE_S = 0.1
 """Least time between two reports."""
 _PING_PARTS = 3
 """A ping at every such part of the time after which silence ends a link."""
+_STEADY_S = 3.0
+"""A link that held so long was a good one: the next is tried at once."""
 _REFUSED_S = 30.0
 """Longest wait before a server is asked again that does not want this member at all."""
 
@@ -113,13 +115,17 @@ class Session:
             bearer = await asyncio.to_thread(self._centre.bearer)
             call = stub.Link(metadata=(("authorization", f"Bearer {bearer}"),))
             link = _Link(self._member, self._outbox, call)
+            clock_s = asyncio.get_running_loop().time
+            began_s = clock_s()
             try:
                 await link.greet(self._hello())
                 _log.info("linked to %s", server)
-                backoff.reset()
                 await link.run()
             finally:
                 call.cancel()
+                if clock_s() - began_s >= _STEADY_S:
+                    backoff.limit_s = Backoff.limit_s
+                    backoff.reset()
 
     def _hello(self) -> Hello:
         desk = self._member.desk

@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from dure.domain.errors import DureError
+from dure.domain.fleet.accounts import Role
 from dure.domain.fleet.protocol import AttemptKey, CentreWord, Hello, MemberWord, Plan
 from dure.domain.ids import ClusterId
 from dure.server.links.link import Link, LinkOver, farewell
@@ -18,7 +19,7 @@ from dure.server.ports import Gatekeeper, NotLinkedHere, State
 from dure.server.services import Services
 from dure.server.settings import Listening
 from dure.stores.errors import ConflictError
-from dure.stores.rows import Role, Token
+from dure.stores.rows import Token
 from dure.wire.codec import heard_from_member, to_member
 from dure.wire.kinds import WireError
 from dure.wire.parts import MOST_MESSAGE_BYTES, plan_parts

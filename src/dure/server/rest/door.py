@@ -16,10 +16,10 @@ from starlette.responses import Response
 
 from dure.api.base import Document, DocumentT, read_document
 from dure.api.problems import MEDIA_TYPE
+from dure.domain.fleet.accounts import Role
 from dure.server.auth import Caller, ForbiddenError, UnauthenticatedError
 from dure.server.rest.desk import Desk
 from dure.server.rest.problems import RefusedError, misfit
-from dure.stores.rows import Role
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[Response]])
 JSON = "application/json"

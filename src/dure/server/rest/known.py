@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dure.domain.fleet.accounts import TenantKind
 from dure.server.ports import State
 from dure.server.specs import cluster_spec, tenant_spec
-from dure.stores.rows import Budget, Cluster, Pool, Tenant, TenantKind
+from dure.stores.rows import Budget, Cluster, Pool, Tenant
 
 
 @dataclass(frozen=True)

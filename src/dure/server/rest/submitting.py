@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dure.api.base import stored
-from dure.api.complaints import nearest
 from dure.api.job_views import Submitted
 from dure.api.jobs import JobSpec
 from dure.domain.fleet.catalogue import CATALOGUE
+from dure.kit.words import nearest
 from dure.server.auth import Caller, path_of
 from dure.server.rest.known import Catalogue
 from dure.server.rest.problems import wrong

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dure.api.base import moment_text
 from dure.api.money import BudgetSpec, BudgetUnit
 from dure.api.tenancy import PoolSpec, TenantSpec
+from dure.domain.fleet.accounts import TenantKind
 from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.tenancy import Budget, FleetTenant, Team, VNodePool
@@ -19,7 +20,7 @@ def tenant_of(
     tree: Sequence[rows.Tenant], budgets: Iterable[rows.Budget] = (), now_ns: int = 0
 ) -> FleetTenant:
     """A tenant, given with its teams and services, and the budgets whose period it is now."""
-    root = next(row for row in tree if row.kind is rows.TenantKind.TENANT)
+    root = next(row for row in tree if row.kind is TenantKind.TENANT)
     spec = tenant_spec(root)
     present = [row for row in budgets if row.period_start_ns <= now_ns < row.period_end_ns]
     return FleetTenant(
@@ -30,7 +31,7 @@ def tenant_of(
         teams=tuple(
             Team(row.path.removeprefix(f"{root.path}/"), _budget(row.path, present))
             for row in tree
-            if row.kind is rows.TenantKind.TEAM and row.parent == root.path
+            if row.kind is TenantKind.TEAM and row.parent == root.path
         ),
     )
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dure.domain.errors import InputError
+from dure.kit.words import nearest
 from dure.sim.benches.pool import spread
 from dure.sim.benches.report import silent
-from dure.sim.documents import nearest
 from dure.sim.fleet.results import ExplanationSample, FleetResult, WaitSample
 from dure.sim.fleet.run import run
 from dure.sim.fleet.scenario import Scenario

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dure.domain.errors import InputError
-from dure.sim.documents import nearest, printable
+from dure.kit.words import nearest
+from dure.sim.documents import printable
 
 csv.field_size_limit(1 << 20)
 

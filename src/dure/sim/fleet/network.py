@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dure.domain.errors import InputError
-from dure.sim.documents import nearest
+from dure.kit.words import nearest
 from dure.sim.fleet.csv_files import read_csv
 
 FOLDER = "network-cost"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dure.domain.errors import InputError
-from dure.sim.documents import nearest
+from dure.kit.words import nearest
 from dure.sim.fleet.csv_files import CsvFile, read_csv
 
 NODE_FILE = "openb_node_list_gpu_node.csv"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dure.domain.errors import InputError
-from dure.sim.documents import nearest
+from dure.kit.words import nearest
 from dure.sim.fleet.openb import PodShape, PodTrace, TraceNode, TracePod
 
 _NODES = (

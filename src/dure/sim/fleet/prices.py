@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dure.domain.errors import InputError
-from dure.sim.documents import nearest
+from dure.kit.words import nearest
 from dure.sim.fleet.csv_files import CsvFile, read_csv
 
 FOLDER = "skypilot-catalog"

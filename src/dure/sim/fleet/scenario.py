@@ -15,7 +15,8 @@ from dure.domain.fleet.policy import ClassPolicy, FleetPolicy
 from dure.domain.fleet.workloads import Workload, WorkloadKind
 from dure.domain.units import NS_PER_S
 from dure.kit.files import FieldPath
-from dure.sim.documents import Document, Source, nearest
+from dure.kit.words import nearest
+from dure.sim.documents import Document, Source
 from dure.sim.fleet.faults import CentreFault, ClusterFault, ClusterFaultKind, Fault, NodeFault
 from dure.sim.fleet.modes import MODES
 from dure.sim.fleet.scenario_file import (

@@ -16,7 +16,8 @@ from dure.domain.fleet.slices import ShareMode
 from dure.domain.ids import ClusterId
 from dure.domain.units import NS_PER_S
 from dure.kit.files import FieldPath
-from dure.sim.documents import Source, nearest
+from dure.kit.words import nearest
+from dure.sim.documents import Source
 from dure.sim.fleet import network, prices
 from dure.sim.fleet.csv_files import MOST
 from dure.sim.fleet.generators import Curve, curve

@@ -7,7 +7,8 @@ from dure.domain.fleet.tenancy import Budget, FleetTenant, Team, VNodePool
 from dure.domain.fleet.workloads import Artefact
 from dure.domain.ids import ArtefactId, ClusterId, PoolId, TenantId
 from dure.kit.files import FieldPath
-from dure.sim.documents import Source, nearest
+from dure.kit.words import nearest
+from dure.sim.documents import Source
 from dure.sim.fleet.scenario_file import BudgetPart, PoolPart, ScenarioFile, TenantPart
 from dure.sim.fleet.scenario_fleet import FleetBuilder, known_profile
 

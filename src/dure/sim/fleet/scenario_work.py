@@ -22,7 +22,8 @@ from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.fleet.fit import never_fits
 from dure.kit.files import FieldPath
-from dure.sim.documents import Source, nearest
+from dure.kit.words import nearest
+from dure.sim.documents import Source
 from dure.sim.fleet.azure import read_azure
 from dure.sim.fleet.generators import LOAD_STEP_S, LoadShape, azure_like
 from dure.sim.fleet.scenario_file import ScenarioFile

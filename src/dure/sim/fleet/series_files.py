@@ -14,7 +14,7 @@ import numpy as np
 from dure.domain.errors import InputError
 from dure.domain.fleet.series import HOUR_NS, Series
 from dure.domain.units import NS_PER_S
-from dure.sim.documents import nearest
+from dure.kit.words import nearest
 from dure.sim.fleet.csv_files import MOST, CsvFile, read_csv
 
 _HOUR = datetime.timedelta(hours=1)

@@ -15,7 +15,8 @@ from dure.domain.units import NS_PER_MS, format_duration
 from dure.kernel.policies.registry import POLICIES, make_policy
 from dure.kernel.resources import disjoint
 from dure.kit.files import FieldPath
-from dure.sim.documents import Source, nearest
+from dure.kit.words import nearest
+from dure.sim.documents import Source
 from dure.sim.kernel.load import TenantLoad
 from dure.sim.kernel.modes import BASELINES, SWITCHING, Mode, Switch, baseline, managed, mode_names
 from dure.sim.kernel.run import Setting

@@ -22,7 +22,8 @@ from dure.domain.tenant import (
 )
 from dure.domain.units import NS_PER_S, format_duration
 from dure.kit.files import FieldPath
-from dure.sim.documents import Source, nearest
+from dure.kit.words import nearest
+from dure.sim.documents import Source
 from dure.sim.kernel.load import (
     Arrivals,
     ClosedLoop,

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from dure.domain.units import format_bytes_like
 from dure.kit.files import FieldPath
+from dure.kit.words import nearest
 from dure.node.settings import NodeSettings
-from dure.sim.documents import Document, Source, nearest
+from dure.sim.documents import Document, Source
 from dure.sim.node.faults import Deed, Fault, FaultKind, PersonAct
 from dure.sim.node.model import GpuModel, HostModel
 from dure.sim.node.modes import MODES, Mode

@@ -7,8 +7,9 @@ import numpy as np
 from dure.domain.errors import InputError
 from dure.domain.units import NS_PER_S
 from dure.kit.files import FieldPath
+from dure.kit.words import nearest
 from dure.node.labels import Labels, parse_labels
-from dure.sim.documents import Source, nearest
+from dure.sim.documents import Source
 from dure.sim.node import steps
 from dure.sim.node.containers import ContainerSpec, HealthCheck
 from dure.sim.node.scenario_file import ContainerPart, ScenarioFile, ServePart, StepPart

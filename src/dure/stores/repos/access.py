@@ -9,11 +9,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from dure.domain.fleet.accounts import Role
 from dure.stores import tables
 from dure.stores.errors import InvalidError, KeyReusedError, NotFoundError
 from dure.stores.ids import new_id
 from dure.stores.repos.base import Keyed, Link, Page, changed_rows, values_of
-from dure.stores.rows import AuditEntry, IdempotencyKey, Json, Role, Token
+from dure.stores.rows import AuditEntry, IdempotencyKey, Json, Token
 
 _SECRET_BYTES = 32
 _PREFIX = "dure_"

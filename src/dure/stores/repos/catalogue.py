@@ -4,11 +4,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dure.domain.fleet.accounts import TenantKind
 from dure.stores import tables
 from dure.stores.clock import database_now_ns
 from dure.stores.errors import ConflictError, InvalidError, NotFoundError
 from dure.stores.repos.base import Keyed, Versioned, upsert, values_of
-from dure.stores.rows import Cluster, ClusterNews, Json, Policy, Pool, Tenant, TenantKind
+from dure.stores.rows import Cluster, ClusterNews, Json, Policy, Pool, Tenant
 
 _LEVELS = (TenantKind.TENANT, TenantKind.TEAM, TenantKind.SERVICE)
 

@@ -32,6 +32,15 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_TURNED_DOWN: _ClassVar[Outcome]
     OUTCOME_FENCED: _ClassVar[Outcome]
 
+class PartitionPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PARTITION_PHASE_UNSPECIFIED: _ClassVar[PartitionPhase]
+    PARTITION_PHASE_ASKED: _ClassVar[PartitionPhase]
+    PARTITION_PHASE_UNDER_WAY: _ClassVar[PartitionPhase]
+    PARTITION_PHASE_DONE: _ClassVar[PartitionPhase]
+    PARTITION_PHASE_REFUSED: _ClassVar[PartitionPhase]
+    PARTITION_PHASE_FAILED: _ClassVar[PartitionPhase]
+
 class ThingKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     THING_KIND_UNSPECIFIED: _ClassVar[ThingKind]
@@ -96,6 +105,12 @@ OUTCOME_STOPPED: Outcome
 OUTCOME_DISPLACED: Outcome
 OUTCOME_TURNED_DOWN: Outcome
 OUTCOME_FENCED: Outcome
+PARTITION_PHASE_UNSPECIFIED: PartitionPhase
+PARTITION_PHASE_ASKED: PartitionPhase
+PARTITION_PHASE_UNDER_WAY: PartitionPhase
+PARTITION_PHASE_DONE: PartitionPhase
+PARTITION_PHASE_REFUSED: PartitionPhase
+PARTITION_PHASE_FAILED: PartitionPhase
 THING_KIND_UNSPECIFIED: ThingKind
 THING_KIND_SECRET: ThingKind
 THING_KIND_CONFIG_MAP: ThingKind
@@ -283,20 +298,32 @@ class Desired(_message.Message):
     def __init__(self, order: _Optional[_Union[Order, _Mapping]] = ..., program: _Optional[_Union[Program, _Mapping]] = ..., namespace: _Optional[str] = ..., want: _Optional[_Union[Want, str]] = ..., why: _Optional[str] = ..., fence_after_s: _Optional[float] = ...) -> None: ...
 
 class Surroundings(_message.Message):
-    __slots__ = ("cluster", "policy", "tenants", "pools", "allotments", "round_trip_ms")
+    __slots__ = ("cluster", "policy", "tenants", "pools", "allotments", "round_trip_ms", "partitions")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     TENANTS_FIELD_NUMBER: _ClassVar[int]
     POOLS_FIELD_NUMBER: _ClassVar[int]
     ALLOTMENTS_FIELD_NUMBER: _ClassVar[int]
     ROUND_TRIP_MS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     cluster: Cluster
     policy: FleetPolicy
     tenants: _containers.RepeatedCompositeFieldContainer[FleetTenant]
     pools: _containers.RepeatedCompositeFieldContainer[VNodePool]
     allotments: _containers.RepeatedCompositeFieldContainer[Allotment]
     round_trip_ms: float
-    def __init__(self, cluster: _Optional[_Union[Cluster, _Mapping]] = ..., policy: _Optional[_Union[FleetPolicy, _Mapping]] = ..., tenants: _Optional[_Iterable[_Union[FleetTenant, _Mapping]]] = ..., pools: _Optional[_Iterable[_Union[VNodePool, _Mapping]]] = ..., allotments: _Optional[_Iterable[_Union[Allotment, _Mapping]]] = ..., round_trip_ms: _Optional[float] = ...) -> None: ...
+    partitions: _containers.RepeatedCompositeFieldContainer[Partition]
+    def __init__(self, cluster: _Optional[_Union[Cluster, _Mapping]] = ..., policy: _Optional[_Union[FleetPolicy, _Mapping]] = ..., tenants: _Optional[_Iterable[_Union[FleetTenant, _Mapping]]] = ..., pools: _Optional[_Iterable[_Union[VNodePool, _Mapping]]] = ..., allotments: _Optional[_Iterable[_Union[Allotment, _Mapping]]] = ..., round_trip_ms: _Optional[float] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
+
+class Partition(_message.Message):
+    __slots__ = ("node", "layout", "number")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    layout: str
+    number: int
+    def __init__(self, node: _Optional[str] = ..., layout: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("key", "why")
@@ -471,7 +498,7 @@ class Usage(_message.Message):
     def __init__(self, key: _Optional[_Union[AttemptKey, _Mapping]] = ..., device_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., compute_share: _Optional[float] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("seq", "at_ns", "whole", "attempts", "sites", "inventory", "loads", "usage", "warnings")
+    __slots__ = ("seq", "at_ns", "whole", "attempts", "sites", "inventory", "loads", "usage", "warnings", "partitions")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     AT_NS_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
@@ -481,6 +508,7 @@ class Report(_message.Message):
     LOADS_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     seq: int
     at_ns: int
     whole: bool
@@ -490,7 +518,20 @@ class Report(_message.Message):
     loads: _containers.RepeatedCompositeFieldContainer[ServiceLoad]
     usage: _containers.RepeatedCompositeFieldContainer[Usage]
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, seq: _Optional[int] = ..., at_ns: _Optional[int] = ..., whole: _Optional[bool] = ..., attempts: _Optional[_Iterable[_Union[AttemptStatus, _Mapping]]] = ..., sites: _Optional[_Iterable[_Union[SiteSummary, _Mapping]]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., loads: _Optional[_Iterable[_Union[ServiceLoad, _Mapping]]] = ..., usage: _Optional[_Iterable[_Union[Usage, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionStatus]
+    def __init__(self, seq: _Optional[int] = ..., at_ns: _Optional[int] = ..., whole: _Optional[bool] = ..., attempts: _Optional[_Iterable[_Union[AttemptStatus, _Mapping]]] = ..., sites: _Optional[_Iterable[_Union[SiteSummary, _Mapping]]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., loads: _Optional[_Iterable[_Union[ServiceLoad, _Mapping]]] = ..., usage: _Optional[_Iterable[_Union[Usage, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[_Union[PartitionStatus, _Mapping]]] = ...) -> None: ...
+
+class PartitionStatus(_message.Message):
+    __slots__ = ("node", "number", "phase", "why")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    number: int
+    phase: PartitionPhase
+    why: str
+    def __init__(self, node: _Optional[str] = ..., number: _Optional[int] = ..., phase: _Optional[_Union[PartitionPhase, str]] = ..., why: _Optional[str] = ...) -> None: ...
 
 class Thing(_message.Message):
     __slots__ = ("kind", "name")

@@ -16,10 +16,11 @@ from dure.api.clusters import (
     PlannedAttempt,
     StateRequest,
 )
-from dure.api.complaints import nearest
 from dure.api.history import Page
+from dure.domain.fleet.accounts import Role
 from dure.domain.fleet.catalogue import CATALOGUE
 from dure.domain.fleet.lifecycle import ClusterState
+from dure.kit.words import nearest
 from dure.server.records import heard_of
 from dure.server.rest.door import Admin, Call, Reader, Speaks, answer, route
 from dure.server.rest.named import Named, Part, part_of
@@ -28,7 +29,7 @@ from dure.server.rest.revisions import IF_MATCH, IF_NONE_MATCH, may_overwrite, s
 from dure.server.rest.routes.tokens import issue
 from dure.server.specs import cluster_spec, feeds_named
 from dure.stores.repos.access import Grant
-from dure.stores.rows import Attempt, Cluster, ClusterNews, Job, NewEvent, Role
+from dure.stores.rows import Attempt, Cluster, ClusterNews, Job, NewEvent
 from dure.stores.transaction import Transaction
 
 router = APIRouter(prefix="/v1/clusters", tags=["clusters"])

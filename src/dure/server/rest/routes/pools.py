@@ -7,10 +7,10 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from dure.api.base import Name, moment_text, stored
-from dure.api.complaints import nearest
 from dure.api.history import Page
 from dure.api.tenancy import PoolDocument, PoolSpec
 from dure.domain.fleet.catalogue import CATALOGUE
+from dure.kit.words import nearest
 from dure.server.rest.door import Admin, Call, Reader, Speaks, answer, route
 from dure.server.rest.named import Named, Part, part_of
 from dure.server.rest.problems import not_found, wrong

@@ -9,12 +9,13 @@ from starlette.responses import Response
 from dure.api.base import TenantPath, moment_text, stored
 from dure.api.history import Page
 from dure.api.tenancy import TenantDocument, TenantSpec
+from dure.domain.fleet.accounts import TenantKind
 from dure.server.rest.door import Admin, Reader, Speaks, answer, route
 from dure.server.rest.named import Named, Part, part_of
 from dure.server.rest.problems import not_found
 from dure.server.rest.revisions import IF_MATCH, IF_NONE_MATCH, stamped
 from dure.server.specs import tenant_spec
-from dure.stores.rows import NewEvent, Tenant, TenantKind
+from dure.stores.rows import NewEvent, Tenant
 
 router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 _KINDS = (TenantKind.TENANT, TenantKind.TEAM, TenantKind.SERVICE)

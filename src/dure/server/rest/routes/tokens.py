@@ -8,12 +8,13 @@ from starlette.responses import Response
 from dure.api.access import IssuedToken, TokenDocument, TokenRequest
 from dure.api.base import Id, maybe_moment, moment_ns, moment_text
 from dure.api.history import Page
+from dure.domain.fleet.accounts import Role
 from dure.server.rest.desk import Change
 from dure.server.rest.door import Call, Reader, Speaks, Writer, answer, route
 from dure.server.rest.named import Part, part_of
 from dure.server.rest.problems import not_found, wrong
 from dure.stores.repos.access import Grant
-from dure.stores.rows import Role, Token
+from dure.stores.rows import Token
 
 router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 
