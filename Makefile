@@ -12,7 +12,7 @@ DATA_FIGURES := bench/fleet.py bench/packing.py
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help native demo test test-slow test-faults test-docker test-kube test-services test-soak check bench clean
+.PHONY: help native demo test test-slow test-faults test-docker test-kube test-services test-fleet test-soak check bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -32,7 +32,7 @@ test: native ## run the fast tests
 	$(BIN)/pytest -n $(TEST_WORKERS)
 
 test-slow: native ## run the tests that take longer
-	$(BIN)/pytest -m "slow and not docker and not gpu"
+	$(BIN)/pytest -m "slow and not docker and not gpu and not fleet"
 
 test-faults: native ## kill, stop and confuse agents and tenants, on the emulator
 	$(BIN)/pytest -m "faults and not slow and not docker"
@@ -44,11 +44,16 @@ test-docker: native ## queue, pause and thaw real containers, on the emulator; a
 test-kube: $(READY) ## run against a real Kubernetes, which the first call builds; as root it installs haproxy
 	tools/build_kube > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
 	tools/build_helm > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
-	$(BIN)/pytest -m kube -rs
+	$(BIN)/pytest -m "kube and not fleet" -rs
 
 test-services: $(READY) ## run against real PostgreSQL and NATS servers; as root it installs them
 	tools/ensure_services || test "$$DURE_REQUIRE_SERVICES" != 1
-	$(BIN)/pytest -m services -rs
+	$(BIN)/pytest -m "services and not fleet" -rs
+
+test-fleet: $(READY) ## kill, stop and cut the parts of a whole fleet, again and again (SEED=N to replay)
+	tools/build_kube > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
+	tools/ensure_services || test "$$DURE_REQUIRE_SERVICES" != 1
+	$(BIN)/pytest -m fleet -rs -s $(if $(SEED),--seed $(SEED)) $(if $(SUMMARY),--summary $(SUMMARY)) tests/e2e/fleet
 
 test-soak: native ## ten minutes of tenants that come, go and are killed (DURE_SOAK_S=600)
 	DURE_SOAK_S=$${DURE_SOAK_S:-600} $(BIN)/pytest -m slow -s --timeout=0 tests/faults/test_soak.py

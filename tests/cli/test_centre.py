@@ -246,3 +246,17 @@ def test_no_server_is_one_sentence_with_the_remedy(
     code, _, err = dure("jobs")
     assert code == 2
     assert "write http://HOST:PORT" in err
+
+
+@pytest.mark.usefixtures("as_admin")
+def test_without_a_file_set_changes_what_it_names_and_keeps_the_rest(dure: Dure) -> None:
+    assert "is created" in dure("fleet", "tenants", "set", "initech", "--set", "weight=3.0")[1]
+    assert "is changed" in dure("fleet", "tenants", "set", "initech", "--set", "title=I")[1]
+    spec = json.loads(dure("fleet", "tenants", "show", "initech")[1])["spec"]
+    assert (spec["weight"], spec["title"]) == (3.0, "I")
+    code, _, said = dure("fleet", "tenants", "set", "initech", "--set", "wieght=1")
+    assert code == 2
+    assert "weight" in said
+    dure("clusters", "add", "cellar", "--kind", "process", "--region", "kr")
+    changed = json.loads(dure("clusters", "set", "cellar", "--set", "pue=1.4")[1])["spec"]
+    assert (changed["pue"], changed["region"], changed["kind"]) == (1.4, "kr", "process")

@@ -18,6 +18,7 @@ from dure.stores.rows import (
     Feed,
     FeedPoint,
     NewEvent,
+    Partition,
     Policy,
     Pool,
     Spend,
@@ -45,6 +46,7 @@ async def _fill(store: Store) -> None:
         await tx.bills.add(Bill("b1", "acme", 0, 10, "KRW", 12.25, 3.5, {"lines": []}))
         await tx.news.said("seoul", inventory={"nodes": []}, sites={"sites": []})
         await tx.news.lease("seoul", {"allotments": []})
+        await tx.partitions.ask(Partition("seoul", "n0", "all-1g.10gb", 3, asked_ns=1))
         await tx.spends.add_all(
             [Spend(made.id, 1, 9, 5, "acme", "", "", "seoul", "a100", 4.0, 0.5, 12.0)]
         )

@@ -43,7 +43,7 @@ async def test_sqlite_is_set_so_that_commits_last_and_names_are_kept(tmp_path: P
 @asynchronous
 async def test_a_locked_file_is_unavailable_and_then_not(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
-    async with opened(f"sqlite:///{file}", StoreSettings(lock_s=0.1)) as store:
+    async with opened(f"sqlite:///{file}", StoreSettings(file_s=0.1)) as store:
         other = sqlite3.connect(file, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailableError, match="locked"):

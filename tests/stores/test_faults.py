@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from dure.stores import tables
-from dure.stores.engine import StoreSettings
+from dure.stores.engine import StoreSettings, open_engine
 from dure.stores.errors import StoreUnavailableError
 from dure.stores.rows import Job, Lease, NewEvent
 from dure.stores.store import Store
@@ -192,3 +192,29 @@ async def test_a_transaction_left_open_by_a_stopped_leader_holds_nobody_up(
             await write()
         async with store.reading() as tx:
             assert await tx.events.last() == 0
+
+
+@asynchronous
+async def test_transactions_of_a_stopped_process_that_wait_for_each_other_hold_up_others_once(
+    postgres: Postgres,
+) -> None:
+    settings = StoreSettings()
+    bump = tables.marks.update().values(value=tables.marks.c.value + 1)
+    address = postgres.fresh()
+    stopped = open_engine(address, settings)
+    async with opened(address) as awake:
+        held = [await stopped.connect() for _ in range(3)]
+        await held[0].execute(bump)
+        waiting = [asyncio.create_task(each.execute(bump)) for each in held[1:]]
+        await asyncio.sleep(0.2)
+        began = asyncio.get_running_loop().time()
+        await awake.retrying(lambda tx: tx.link.execute(bump, "marks"), within_s=60.0)
+        took_s = asyncio.get_running_loop().time() - began
+        for task in waiting:
+            with suppress(sa.exc.DBAPIError):
+                await task
+        for each in held:
+            with suppress(sa.exc.DBAPIError):
+                await each.close()
+        await stopped.dispose()
+        assert took_s < 1.5 * settings.idle_transaction_s

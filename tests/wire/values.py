@@ -15,7 +15,15 @@ from dure.domain.fleet.clusters import NodeGroup, Tariff
 from dure.domain.fleet.decisions import Alternative, Explanation, Order, Placement, SiteSummary
 from dure.domain.fleet.policy import ClassPolicy, FleetPolicy
 from dure.domain.fleet.programs import Program, Thing, ThingKind
-from dure.domain.fleet.protocol import AttemptStatus, LogChunk, Report, ServiceLoad, Welcome
+from dure.domain.fleet.protocol import (
+    AttemptStatus,
+    LogChunk,
+    Partition,
+    PartitionStatus,
+    Report,
+    ServiceLoad,
+    Welcome,
+)
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import FleetTenant
 from dure.domain.fleet.workloads import Demand, Gang, Service, Sla, Work, Workload
@@ -85,6 +93,9 @@ _SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (AttemptStatus, "saved_share"): shares,
     (AttemptStatus, "exit_code"): st.none() | st.integers(-(2**31), 2**32),
     (ServiceLoad, "violated_share"): shares,
+    (Partition, "node"): names,
+    (Partition, "layout"): names,
+    (PartitionStatus, "node"): names,
     (Report, "seq"): st.integers(1, 2**63 - 1),
     (Welcome, "silence_s"): some,
     (LogChunk, "data"): st.binary(max_size=20),

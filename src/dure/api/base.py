@@ -50,6 +50,21 @@ def read_document(model: type[DocumentT], raw: bytes | str) -> DocumentT:
     return model.model_validate_json(raw, by_alias=True, by_name=False)
 
 
+def said_twice(raw: bytes | str) -> str:
+    """A name that an object of a JSON text has twice, so that readers differ; empty: none."""
+    found = ""
+
+    def look(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal found
+        names = dict(pairs)
+        if len(names) < len(pairs):
+            found = next(name for name in names if sum(name == each for each, _ in pairs) > 1)
+        return names
+
+    json.loads(raw, object_pairs_hook=look, parse_int=str, parse_float=str)
+    return found
+
+
 def short_form(expand: Callable[[Any], Any], written: Any) -> BeforeValidator:
     """Lets a part be written short, as one value instead of an object; `written` is its type."""
     return BeforeValidator(
@@ -130,7 +145,10 @@ def maybe_moment(moment: int | None) -> str | None:
 
 
 def _small_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise ValueError("holds a number without end; write an ordinary one") from None
     if len(text) > MOST_JSON_CHARACTERS:
         raise ValueError(f"is longer than {MOST_JSON_CHARACTERS} characters; shorten it")
     if "\\u0000" in text:

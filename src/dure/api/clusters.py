@@ -17,9 +17,16 @@ from dure.api.base import (
     short_form,
 )
 from dure.domain.fleet.clusters import HOURS_A_WEEK, ClusterClass
-from dure.domain.fleet.lifecycle import AttemptState, ClusterState
+from dure.domain.fleet.lifecycle import AttemptState, ClusterState, PartitionPhase
 
 NamespaceName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+
+
+NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$", max_length=253)]
+LayoutName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$", max_length=63)
+]
+"""As values of labels are in Kubernetes."""
 
 
 class ClusterKind(Enum):
@@ -120,6 +127,52 @@ class ClusterDocument(Document):
     accepted_revision: int
     revision: int
     created_at: str
+
+
+class NodeDocument(Document):
+    """A node of a cluster, as its member last reported."""
+
+    name: str
+    group: str
+    up: bool
+    why: str
+    """Of one that takes nothing new."""
+
+
+class PartitionRequest(Document):
+    """How a node's devices shall be divided."""
+
+    layout: LayoutName
+    """Of a name that the node's own manager knows, such as `all-1g.10gb`."""
+
+
+class PartitionDocument(Document):
+    """The last wish that a node's devices be divided anew."""
+
+    node: str
+    layout: str
+    phase: PartitionPhase
+    """`asked`, `under-way` (nothing new is placed there), `done`, `refused` (nothing was changed),
+    `failed`."""
+    reason: str
+    asked_at: str
+    ended_at: str | None
+
+
+class WarningDocument(Document):
+    """Something of a cluster that a person should know."""
+
+    at: str
+    what: str
+
+
+class ClusterDetails(ClusterDocument):
+    """A member cluster with what only those see who look after the fleet."""
+
+    nodes: list[NodeDocument] = Field(default_factory=list)
+    partitions: list[PartitionDocument] = Field(default_factory=list)
+    warnings: list[WarningDocument] = Field(default_factory=list)
+    """The last ones, newest first."""
 
 
 class StateRequest(Document):

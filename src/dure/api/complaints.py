@@ -25,6 +25,8 @@ _LENGTHS = {
     "string_too_short": "is too short",
 }
 _SHOWN = 40
+_MOST_NAME = 320
+"""Characters of a name that are repeated: the longest that a label may have, and some."""
 _NOT_JSON = "json_invalid"
 _STEPS_OF_KEYS = "[key]"
 """What pydantic adds to a place where a mapping's key, not its value, is wrong."""
@@ -38,7 +40,9 @@ def complaints(error: ValidationError, model: type[BaseModel]) -> list[FieldProb
 
 def is_not_json(error: ValidationError) -> bool:
     """Whether the text was no JSON at all."""
-    return any(each["type"] == _NOT_JSON for each in error.errors(include_url=False))
+    if error.error_count() != 1:
+        return False
+    return error.errors(include_url=False)[0]["type"] == _NOT_JSON
 
 
 def place(steps: Iterable[str | int]) -> str:
@@ -48,8 +52,13 @@ def place(steps: Iterable[str | int]) -> str:
         if isinstance(step, int):
             spoken += f"[{step}]"
         elif step != _STEPS_OF_KEYS:
-            spoken += f".{step}" if spoken else step
-    return printable(spoken)
+            spoken += f".{shown_name(step)}" if spoken else shown_name(step)
+    return spoken
+
+
+def shown_name(name: str) -> str:
+    """A name that somebody wrote, if that is short, and nothing that could steer a terminal."""
+    return printable(name if len(name) <= _MOST_NAME else f"{name[:_MOST_NAME]}…")
 
 
 def printable(text: str) -> str:

@@ -4,7 +4,14 @@ from typing import Annotated
 
 import typer
 
-from dure.cli import bench_containers, bench_fleet, bench_kernel, bench_monitor, bench_node
+from dure.cli import (
+    bench_centre,
+    bench_containers,
+    bench_fleet,
+    bench_kernel,
+    bench_monitor,
+    bench_node,
+)
 from dure.cli.measuring import Json, Out, Workers, numbers, run_bench
 from dure.cli.terminal import duration_option_ns
 from dure.domain.units import NS_PER_S
@@ -134,3 +141,4 @@ app.command("kernel")(bench_kernel.kernel)
 app.command("node")(bench_node.node)
 app.command("containers")(bench_containers.containers)
 app.command("monitor")(bench_monitor.monitor)
+app.command("centre")(bench_centre.centre)

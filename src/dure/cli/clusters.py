@@ -18,6 +18,7 @@ from dure.cli.centre import (
     set_value,
 )
 from dure.cli.things import SpecFile, changed, revision_of, seen
+from dure.domain.errors import InputError
 
 if TYPE_CHECKING:
     from dure.api.clusters import ClusterDocument, ClusterSpec
@@ -171,6 +172,35 @@ def declare_lost(name: NameArgument, yes: Yes = False, context: InContext = "") 
             abort=True,
         )
     _become(name, "lost", context)
+
+
+@app.command("repartition")
+def repartition(
+    name: NameArgument,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="One of its nodes.")],
+    layout: Annotated[
+        str, typer.Argument(metavar="[LAYOUT]", help="That its manager knows, as all-1g.10gb.")
+    ] = "",
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Let the node be as it is instead.")
+    ] = False,
+    context: InContext = "",
+) -> None:
+    """Divide the devices of a node anew; its cluster refuses while anything uses them.
+
+    `dure clusters show` says what has become of it.
+    """
+    from dure.client.fleet import calls
+
+    if bool(layout) == withdraw:
+        raise InputError("there is no layout, or one too many", "give LAYOUT or --withdraw")
+    with centre(context) as client:
+        if withdraw:
+            client.do(calls.withdraw_partition(name, node))
+            typer.echo(f"node {node} of {name} stays as it is.")
+            return
+        wish = client.do(calls.partition_node(name, node, layout))
+    typer.echo(f"node {node} of {name} shall become {wish.layout}: {wish.phase.value}.")
 
 
 @app.command("remove")

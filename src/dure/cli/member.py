@@ -37,6 +37,14 @@ _Kubeconfig = Annotated[
 ]
 _Context = Annotated[str, typer.Option(help="Of the kubeconfig; else its current one.")]
 _Namespace = Annotated[str, typer.Option(help="The member's own; else that of the context.")]
+_Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="YAML file of how a Kubernetes cluster is used: namespaces (of tenants), "
+        "bind_within_s, start_within_s, tolerations, device_class, partitioner (mig-manager, "
+        "device-plugin, dra), concurrency; all of them may be left out."
+    ),
+]
 _Nodes = Annotated[Path | None, typer.Option(help="YAML file of the nodes of a process cluster.")]
 _State = Annotated[
     Path | None, typer.Option(help="Folder of a process cluster: memory, programs, their output.")
@@ -54,6 +62,7 @@ def member(
     kubeconfig: _Kubeconfig = None,
     context: _Context = "",
     namespace: _Namespace = "",
+    config: _Config = None,
     nodes: _Nodes = None,
     state: _State = None,
 ) -> None:
@@ -67,14 +76,21 @@ def member(
     from dure.member.options import KubernetesOptions, MemberOptions, ProcessOptions
 
     of_process = {"--nodes": nodes, "--state": state}
-    of_kubernetes = {"--kubeconfig": kubeconfig, "--context": context, "--namespace": namespace}
+    of_kubernetes = {
+        "--kubeconfig": kubeconfig,
+        "--context": context,
+        "--namespace": namespace,
+        "--config": config,
+    }
     _refuse(kind, of_kubernetes if kind == "process" else of_process)
     trust = Trust(ca, cert, key)
     servers = [server_of(each, trust) for each in server]
     centre = Centre(servers, os.environ.get(TOKEN_VARIABLE, ""), token_file)
     _check_token(centre)
     if kind == "kubernetes":
-        made: KubernetesOptions | ProcessOptions = KubernetesOptions(kubeconfig, context, namespace)
+        made: KubernetesOptions | ProcessOptions = KubernetesOptions(
+            kubeconfig, context, namespace, config
+        )
     elif nodes is None or state is None:
         raise InputError(
             "a cluster of processes needs nodes and a folder", "give --nodes and --state"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dure.api.base import Document
     from dure.cli.fitting import Column
     from dure.client.fleet import FleetClient
+
+    DocumentT = TypeVar("DocumentT", bound=Document)
 
 SpecFile = Annotated[
     Path | None,
@@ -110,7 +112,7 @@ def revision_of(before: Any) -> int:
     return CREATE if before is None else int(before.revision)
 
 
-def changed(model: "type[Document]", before: Any, sets: Sequence[str]) -> "Document":
+def changed(model: "type[DocumentT]", before: Any, sets: Sequence[str]) -> "DocumentT":
     """What was seen (or all defaults) with what `--set` says instead."""
     data = {} if before is None else before.spec.model_dump(mode="json")
     for each in sets:

@@ -26,19 +26,18 @@ from dure.fleet.outlook import Forecast, Outlook, look_ahead, persist
 from dure.fleet.pools import Place, PoolBook
 from dure.fleet.sites import CPUS, DEVICES, HOST, MEMORY, Floats, Integers, SiteBook
 from dure.fleet.tracks import (
+    FOR_EVER_NS,
     HOUR_NS,
     Needs,
     Phase,
     PlaceRow,
     RunningBook,
     Track,
+    after_h,
     needs_of,
     runtimes_h,
 )
 from dure.fleet.waiting import WaitingRoom
-
-FOR_EVER_NS = 2**62
-"""When a service is expected to end."""
 
 
 def amounts_of(usage: Floats) -> Amounts:
@@ -368,8 +367,8 @@ class GlobalState:
         """Enter a place into all books."""
         workload, site = track.workload, grant.site
         usage = track.needs.usage[self.sites.columns.kind[site]] * grant.instances
-        start_ns = self.now_ns + round(grant.delay_h * HOUR_NS)
-        end_ns = start_ns + round(grant.run_h * HOUR_NS) if track.is_job else FOR_EVER_NS
+        start_ns = after_h(self.now_ns, grant.delay_h)
+        end_ns = after_h(start_ns, grant.run_h) if track.is_job else FOR_EVER_NS
         tenant = self.tenant_row(workload.tenant)
         row = self.running.add(workload.id, site, tenant, (start_ns, end_ns), usage)
         self.running.money[row], self.running.grams[row] = grant.money, grant.grams

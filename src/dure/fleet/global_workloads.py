@@ -25,7 +25,7 @@ from dure.fleet.global_state import GlobalState
 from dure.fleet.holding import job_work
 from dure.fleet.rightsizing import UseBook
 from dure.fleet.service_round import observe_load, wanted_parts
-from dure.fleet.tracks import HOUR_NS, Phase, Track
+from dure.fleet.tracks import FOR_EVER_NS, HOUR_NS, Phase, Track, after_h
 
 LATE_JOB_STRAIN = 0.1
 """How much one late job counts, of a class in full violation."""
@@ -101,7 +101,7 @@ class WorkloadNews:
         if track.is_job:
             length = state.running.end_ns[place.row] - state.running.start_ns[place.row]
             state.running.start_ns[place.row] = event.now_ns
-            state.running.end_ns[place.row] = event.now_ns + length
+            state.running.end_ns[place.row] = min(event.now_ns + length, FOR_EVER_NS - 1)
             for other in [each for each in track.places if each < event.attempt]:
                 state.release(track, other)
             if max(track.places) > event.attempt:
@@ -123,7 +123,7 @@ class WorkloadNews:
             speed = track.workload.gang.speed(max(event.workers, 1))
             state.set_extra(track, place, max(0, event.workers - place.instances))
             left_h = (1.0 - event.done_share) * float(track.runtime_h[kind]) / speed
-            state.running.end_ns[place.row] = event.now_ns + round(left_h * HOUR_NS)
+            state.running.end_ns[place.row] = after_h(event.now_ns, left_h)
         return []
 
     def stopped(self, event: WorkloadStopped) -> list[GlobalInstruction]:

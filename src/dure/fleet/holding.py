@@ -15,8 +15,8 @@ from dure.fleet import terms
 from dure.fleet.adaptation import CarbonOutlook
 from dure.fleet.budgets import TeamKey
 from dure.fleet.costs import CostTable
-from dure.fleet.global_state import FOR_EVER_NS, GlobalState
-from dure.fleet.tracks import HOUR_NS, Track
+from dure.fleet.global_state import GlobalState
+from dure.fleet.tracks import FOR_EVER_NS, HOUR_NS, Track
 
 TEAM_IS_OUT = "the budget of its team is used up"
 CARBON_IS_SHORT = "what is left of the carbon budget is needed by work that cannot wait"

@@ -20,7 +20,7 @@ from dure.fleet.round_loops import Wants, isolate, wishes
 from dure.fleet.rounds import Choice, Room
 from dure.fleet.share_calls import ShareCall, is_due
 from dure.fleet.sites import DEVICES, Floats
-from dure.fleet.tracks import HOUR_NS, Track
+from dure.fleet.tracks import HOUR_NS, Track, after_h
 from dure.fleet.waiting import Wish
 
 _MOST_WISHES = 4
@@ -243,9 +243,8 @@ class JobRound:
         start_ns = state.now_ns + table.slots_h[slot] * HOUR_NS
         wake_ns = min(start_ns, state.now_ns + state.settings.review_ns)
         state.waiting.wait(track, wake_ns, self._wishes(job), planned=True)
-        delay_ns = round(float(table.delay_h[job, site]) * HOUR_NS)
-        run_ns = round(float(table.run_h[job, site]) * HOUR_NS)
-        state.plan(track, site, (start_ns, start_ns + delay_ns + run_ns))
+        whole_h = float(table.delay_h[job, site]) + float(table.run_h[job, site])
+        state.plan(track, site, (start_ns, after_h(start_ns, whole_h)))
         if track.until_ns and abs(start_ns - track.until_ns) <= HOUR_NS:
             track.until_ns = start_ns
             return []

@@ -10,12 +10,12 @@ from dure.domain.fleet.instructions import GlobalInstruction, MoveWorkload
 from dure.domain.fleet.workloads import Service
 from dure.fleet import migration, terms
 from dure.fleet.costs import CostTable, cost_table
-from dure.fleet.global_state import FOR_EVER_NS, GlobalState, Grant
+from dure.fleet.global_state import GlobalState, Grant
 from dure.fleet.migration import KINDS, NEVER_NS, MoveCandidate, Offers, Running
 from dure.fleet.rounds import fits_now, rooms
 from dure.fleet.service_round import merge_parts, service_costs, wanted_parts
 from dure.fleet.sites import DEVICES, Floats, Integers
-from dure.fleet.tracks import HOUR_NS, Phase, Track
+from dure.fleet.tracks import FOR_EVER_NS, HOUR_NS, Phase, Track
 
 _MOST_LOOKED_AT = 256
 """Running workloads that one scan prices everywhere: those that still cost most."""

@@ -16,6 +16,8 @@ from dure.fleet.sites import DIMENSIONS, Floats, Integers, SiteBook, usage_of
 from dure.fleet.track_loops import Held, released, remaining, reserved
 
 HOUR_NS = 3600 * 10**9
+FOR_EVER_NS = 2**62
+"""When a service ends; no job, however long its owner says that it takes."""
 
 MaskKey: TypeAlias = tuple[int, frozenset[ClusterId] | None]
 
@@ -191,6 +193,11 @@ def runtimes_h(workload: Workload, sites: SiteBook, needs: Needs) -> Floats:
         if needs.fits[number]:
             hours[number] = runtime_ns(workload, profile, workload.gang.workers) / HOUR_NS
     return hours
+
+
+def after_h(moment_ns: int, hours: float) -> int:
+    """So many hours later, before for ever."""
+    return min(moment_ns + round(hours * HOUR_NS), FOR_EVER_NS - 1)
 
 
 class RunningBook:

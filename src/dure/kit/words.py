@@ -21,11 +21,16 @@ BOUNDS = {
 """By pydantic's name of an error: where it tells the bound, and how that is said."""
 
 
+_MOST_COMPARED = 100
+"""Characters of a word that are compared; no name is longer, and comparing takes its time."""
+
+
 def nearest(word: str, known: Iterable[str], kind: str = "one of") -> str:
     """The remedy for a word nobody knows: the one that was probably meant, else all there are."""
     words = list(known)
     if not words:
         return "leave it out"
     by_lower = {each.lower(): each for each in words}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    meant = word[:_MOST_COMPARED].lower()
+    close = difflib.get_close_matches(meant, by_lower, n=1, cutoff=0.6)
     return f"did you mean '{by_lower[close[0]]}'?" if close else f"use {kind} {', '.join(words)}"

@@ -14,6 +14,7 @@ import httpx
 
 from dure.kit.backoff import Backoff
 from dure.kube.access import Access
+from dure.kube.connections import Connections
 from dure.kube.errors import (
     KubeError,
     KubeOverloadedError,
@@ -88,12 +89,7 @@ class Transport:
             auth=BearerAuth(access.tokens) if access.tokens else None,
             timeout=self._timeout(patience.answer_s),
             headers={"user-agent": "dure"},
-            transport=httpx.AsyncHTTPTransport(
-                verify=access.tls(),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-                socket_options=_KEEPALIVE,
-                proxy=access.proxy,
-            ),
+            transport=_connections(access),
         )
 
     async def close(self) -> None:
@@ -186,6 +182,18 @@ class Transport:
         if not isinstance(body, dict):
             raise KubeServerError(f"{request.path}: the answer is no object", "check the address")
         return body
+
+
+def _connections(access: Access) -> httpx.AsyncBaseTransport:
+    """Straight to the API server, or by way of a proxy, which httpx knows how to speak with."""
+    if access.proxy is None:
+        return Connections(access.tls(), _KEEPALIVE)
+    return httpx.AsyncHTTPTransport(
+        verify=access.tls(),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+        socket_options=_KEEPALIVE,
+        proxy=access.proxy,
+    )
 
 
 def _wait_s(error: KubeError, request: Request, waits: Backoff) -> float | None:

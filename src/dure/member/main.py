@@ -16,6 +16,7 @@ from dure.kube.client import KubeClient
 from dure.member.clock import FleetClock
 from dure.member.core.desk import Desk
 from dure.member.kube.carrier import KubeCarrier
+from dure.member.kube.config import read_settings
 from dure.member.kube.election import LeaseElection
 from dure.member.kube.memory import SecretMemory
 from dure.member.kube.settings import KubeSettings
@@ -136,6 +137,8 @@ async def _kubernetes(
     identity = kubernetes.identity or f"{socket.gethostname()}-{os.getpid()}"
     async with KubeClient(access) as client:
         settings = KubeSettings(options.cluster, access.namespace)
+        if kubernetes.config is not None:
+            settings = read_settings(kubernetes.config, settings)
         carrier = KubeCarrier(client, settings)
         election = LeaseElection(client, name, identity)
         try:

@@ -21,6 +21,8 @@ class KubernetesOptions:
     context: str = ""
     namespace: str = ""
     """The member's own; empty: that of the context or the Pod."""
+    config: Path | None = None
+    """A file of `KubeSettings`; None: as these are by themselves."""
     identity: str = ""
     """Of this one among several members; empty: host and process."""
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
+from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import Desired, Inventory
+from dure.domain.fleet.protocol import Desired, Inventory, Partition
 
 
 class Life(Enum):
@@ -131,6 +132,14 @@ class Start:
     """Workers of its gang when it starts."""
 
 
+class PartitionRefusedError(DureError):
+    """A node's devices are not divided anew, and nothing was changed."""
+
+
+class PartitionFailedError(DureError):
+    """A node's devices could not be divided as they should be."""
+
+
 class Carrier(Protocol):
     """A cluster's hands and eyes. Everything may be asked twice; errors are `DureError`s."""
 
@@ -153,6 +162,11 @@ class Carrier(Protocol):
     async def forget(self, instance: InstanceId) -> None:
         """Remove what is left of an instance that is over, once nobody needs it any more; its end
         was told, this is not."""
+
+    async def repartition(self, partition: Partition) -> str:
+        """Divide a node's devices anew, unless anything uses them; returns what is still awaited,
+        nothing once the node shows it. Raises `PartitionRefusedError`, `PartitionFailedError`;
+        after any other error it is asked again."""
 
     def logs(self, instance: InstanceId, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
         """What it wrote."""

@@ -7,14 +7,22 @@ from contextlib import suppress
 from typing import Any
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import AttemptKey, Plan, PlanAnswer, Report
+from dure.domain.fleet.lifecycle import PartitionPhase
+from dure.domain.fleet.protocol import AttemptKey, Partition, Plan, PlanAnswer, Report
 from dure.domain.units import NS_PER_S
 from dure.kit.backoff import Backoff
 from dure.member.clock import FleetClock
-from dure.member.core.actions import Action, Begin, End, Forget
+from dure.member.core.actions import Action, Begin, Divide, End, Forget
 from dure.member.core.books import key_of
 from dure.member.core.desk import Desk
-from dure.member.ports import Carrier, Fence, Memory, Unreachable
+from dure.member.ports import (
+    Carrier,
+    Fence,
+    Memory,
+    PartitionFailedError,
+    PartitionRefusedError,
+    Unreachable,
+)
 
 _log = logging.getLogger("dure.member")
 
@@ -48,6 +56,8 @@ class Member:
         self._memory = memory
         self._changed: dict[str, Any] = {}
         self._removed: set[str] = set()
+        self._owed = False
+        """Whether something urgent is on its way to memory and not known to be there."""
         self._saving = asyncio.Lock()
         self._news = asyncio.Event()
         self._stirring = False
@@ -71,6 +81,8 @@ class Member:
                 task.cancel()
             await asyncio.gather(*self._at_work, return_exceptions=True)
             with suppress(DureError):
+                # Those who fence and the next member must agree on when the last contact was.
+                await self._hold_fence()
                 await self.save()
 
     async def ready(self) -> None:
@@ -151,11 +163,31 @@ class Member:
     def _begin(self, action: Action) -> None:
         if self._ended:
             return
-        task = asyncio.create_task(self._carry_out(action))
+        if isinstance(action, Divide):
+            task = asyncio.create_task(self._divide(action.partition))
+        else:
+            task = asyncio.create_task(self._carry_out(action))
         self._at_work.add(task)
         task.add_done_callback(self._at_work.discard)
 
-    async def _carry_out(self, action: Action) -> None:
+    async def _divide(self, partition: Partition) -> None:
+        phase = PartitionPhase.UNDER_WAY
+        try:
+            async with self._hands:
+                why = await self.carrier.repartition(partition)
+            if not why:
+                phase = PartitionPhase.DONE
+        except PartitionRefusedError as error:
+            phase, why = PartitionPhase.REFUSED, str(error)
+        except PartitionFailedError as error:
+            phase, why = PartitionPhase.FAILED, str(error)
+        except DureError as error:
+            _log.warning("node %s is not divided anew yet: %s", partition.node, error)
+            why = str(error)
+        self.desk.divided(partition, phase, why, self.clock.now_ns())
+        self.stir()
+
+    async def _carry_out(self, action: Begin | End | Forget) -> None:
         """One thing of an attempt after the other: an end must not overtake a beginning."""
         first = action.starts[0].instance if isinstance(action, Begin) else action.instance
         turn = self._turns.setdefault(key_of(first), asyncio.Lock())
@@ -168,7 +200,7 @@ class Member:
         if not turn.locked() and key_of(first) not in self.desk.books.attempts:
             self._turns.pop(key_of(first), None)
 
-    def _failed(self, action: Action, why: str) -> None:
+    def _failed(self, action: Begin | End | Forget, why: str) -> None:
         """A start is decided anew; an end is asked for again by the core, remains are by us."""
         if isinstance(action, Begin):
             self.desk.start_failed(action.starts, why, self.clock.now_ns())
@@ -176,7 +208,7 @@ class Member:
         elif isinstance(action, Forget):
             asyncio.get_running_loop().call_later(_AGAIN_S, self._begin, action)
 
-    async def _do(self, action: Action) -> None:
+    async def _do(self, action: Begin | End | Forget) -> None:
         match action:
             case Begin(starts):
                 await self.carrier.start(starts)
@@ -196,7 +228,8 @@ class Member:
     async def save(self) -> None:
         """Store what changed; what could not be stored is tried again next time."""
         async with self._saving:
-            changed, removed, _ = self.desk.memory()
+            changed, removed, urgent = self.desk.memory()
+            self._owed |= urgent
             for name in removed:
                 self._changed.pop(name, None)
             self._removed = (self._removed | set(removed)) - set(changed)
@@ -204,6 +237,7 @@ class Member:
             if self._changed or self._removed:
                 await self._memory.save(self._changed, sorted(self._removed))
                 self._changed, self._removed = {}, set()
+            self._owed = False
 
     # News
 
@@ -214,10 +248,9 @@ class Member:
 
     async def news(self, *, whole: bool) -> Report | None:
         """What is to be told; all that it says of ends is safe in memory."""
-        while True:
+        while self._owed or self.desk.books.urgent:
             await self.save()
-            if not self.desk.books.urgent:
-                return self.desk.news(self.clock.now_ns(), whole=whole)
+        return self.desk.news(self.clock.now_ns(), whole=whole)
 
     def logs(
         self, key: AttemptKey, index: int, *, follow: bool, tail: int | None

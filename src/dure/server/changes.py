@@ -280,7 +280,13 @@ async def read_changes(
     standings = await tx.jobs.lock({job for job, _ in keys} | set(jobs))
     attempts = await tx.attempts.lock(set(keys))
     if cluster is not None:
-        attempts = {key: row for key, row in attempts.items() if row.cluster == cluster}
+        attempts = {
+            key: row
+            for key, row in attempts.items()
+            # Of what it was not sent a cluster has nothing to say either.
+            if row.cluster == cluster
+            and (row.sent_ns is not None or row.state is not AttemptState.RESERVED)
+        }
     others: dict[str, list[Attempt]] = {}
     for each in await tx.attempts.unfinished_of(standings):
         others.setdefault(each.job_id, []).append(each)

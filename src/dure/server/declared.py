@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dure.domain.errors import DureError
 from dure.domain.fleet.clusters import Cluster, Fleet
 from dure.domain.fleet.policy import FleetPolicy
-from dure.domain.fleet.protocol import Surroundings
+from dure.domain.fleet.protocol import Partition, Surroundings
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import FleetTenant, VNodePool
 from dure.domain.units import NS_PER_S
@@ -44,6 +44,8 @@ class Declared:
     pools: tuple[VNodePool, ...]
     policy: FleetPolicy
     fleet: Fleet
+    partitions: Mapping[str, tuple[Partition, ...]]
+    """Wishes whose end is not known, by cluster."""
 
     def surroundings(self, name: str) -> Surroundings | None:
         """What the local stage of a cluster needs to know; None: it is not known well enough."""
@@ -57,6 +59,7 @@ class Declared:
             pools=self.pools,
             allotments=member.heard.allotments,
             round_trip_ms=self._round_trip_ms(member.cluster),
+            partitions=self.partitions.get(name, ()),
         )
 
     def _round_trip_ms(self, cluster: Cluster) -> float:
@@ -78,7 +81,17 @@ async def read_declared(tx: Transaction) -> Declared:
         pools=tuple(specs.pool_of(row) for row in await tx.pools.all() if row.tenant),
         policy=specs.policy_of(specs.policy_in_force(policies)),
         fleet=specs.fleet_of(policies, ()),
+        partitions=await _partitions(tx),
     )
+
+
+async def _partitions(tx: Transaction) -> dict[str, tuple[Partition, ...]]:
+    found: dict[str, tuple[Partition, ...]] = {}
+    for row in await tx.partitions.all():
+        if not row.phase.ended:
+            wish = Partition(row.node, row.layout, row.number)
+            found[row.cluster] = (*found.get(row.cluster, ()), wish)
+    return found
 
 
 async def read_member(tx: Transaction, name: str) -> Member:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import uvicorn
+import uvloop
 from fastapi import FastAPI
 
 from dure.domain.errors import InputError
@@ -48,7 +49,9 @@ def run(options: ServerOptions) -> None:
     sys.setswitchinterval(_SWITCH_S)
     logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    asyncio.run(_serve(options))
+    # A request is some dozens of turns of the loop: uvloop's cost a third less of the processor.
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(options))
 
 
 async def _serve(options: ServerOptions) -> None:

@@ -23,11 +23,14 @@ class StoreSettings:
     connections: int = 10
     connect_s: float = 5.0
     statement_s: float = 30.0
-    lock_s: float = 10.0
-    """How long to wait for what another transaction holds."""
-    idle_transaction_s: float = 5.0
+    lock_s: float = 3.0
+    """How long to wait for what another transaction holds. Less than what follows: of a stopped
+    process with several transactions none gets what the one before it held until it was ended."""
+    idle_transaction_s: float = 4.0
     """A transaction whose owner is silent for so long, as when its process was stopped, is ended by
     PostgreSQL, so that it cannot hold up others. Never wait for anything else inside one."""
+    file_s: float = 10.0
+    """How long to wait for a file of SQLite that another transaction writes."""
     pool_s: float = 10.0
     """How long to wait for a free connection."""
 
@@ -54,7 +57,7 @@ def _sqlite(url: URL, settings: StoreSettings) -> AsyncEngine:
         raise InputError(f"the folder {file.parent} of the database does not exist", "create it")
     engine = create_async_engine(
         url.set(drivername="sqlite+aiosqlite"),
-        connect_args={"isolation_level": None, "timeout": settings.lock_s},
+        connect_args={"isolation_level": None, "timeout": settings.file_s},
         pool_size=settings.connections,
         max_overflow=0,
         pool_timeout=settings.pool_s,

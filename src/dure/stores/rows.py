@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dure.domain.fleet.accounts import FeedKind, Role, TenantKind
-from dure.domain.fleet.lifecycle import AttemptState, ClusterState, JobPhase
+from dure.domain.fleet.lifecycle import AttemptState, ClusterState, JobPhase, PartitionPhase
 
 Json = Mapping[str, Any]
 """A JSON object, as its owner wrote it."""
@@ -92,6 +92,22 @@ class ClusterNews:
     """Leases of pools under `allotments`."""
     at_ns: int = 0
     """When it last said something of itself, by the centre's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The last wish that a node's devices be divided anew, and what has become of it."""
+
+    cluster: str
+    node: str
+    layout: str
+    number: int
+    """The revision of the cluster's desired set since which it is wanted."""
+    phase: PartitionPhase = PartitionPhase.ASKED
+    reason: str = ""
+    """Of its phase, for people."""
+    asked_ns: int = 0
+    ended_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from dure.domain.fleet.accounts import FeedKind, Role, TenantKind
-from dure.domain.fleet.lifecycle import LIVE_STATES, AttemptState, ClusterState, JobPhase
+from dure.domain.fleet.lifecycle import (
+    LIVE_STATES,
+    AttemptState,
+    ClusterState,
+    JobPhase,
+    PartitionPhase,
+)
 
 metadata = sa.MetaData()
 
@@ -130,6 +136,21 @@ cluster_news = sa.Table(
     _json("sites"),
     _json("allotments"),
     _number("at_ns"),
+)
+
+partitions = sa.Table(
+    "partitions",
+    metadata,
+    sa.Column(
+        "cluster", sa.Text, sa.ForeignKey("clusters.name", ondelete="CASCADE"), primary_key=True
+    ),
+    _text("node", primary_key=True),
+    _text("layout"),
+    _number("number"),
+    _enum("phase", PartitionPhase),
+    _text("reason"),
+    _number("asked_ns"),
+    _maybe_number("ended_ns"),
 )
 
 jobs = sa.Table(

@@ -14,6 +14,7 @@ from dure.stores.repos.events import Events
 from dure.stores.repos.jobs import Jobs
 from dure.stores.repos.leases import Leases
 from dure.stores.repos.ledger import Bills, Budgets, Feeds, Prices, Spends
+from dure.stores.repos.partitions import Partitions
 
 
 class Transaction:
@@ -27,6 +28,7 @@ class Transaction:
         self.policies = Policies(self.link)
         self.clusters = Clusters(self.link)
         self.news = News(self.link)
+        self.partitions = Partitions(self.link)
         self.jobs = Jobs(self.link)
         self.attempts = Attempts(self.link)
         self.budgets = Budgets(self.link)

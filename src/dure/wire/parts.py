@@ -16,8 +16,8 @@ from dure.wire.v1 import member_pb2 as pb
 PART_BYTES = MIB
 """How large a part becomes before the next one begins."""
 MOST_MESSAGE_BYTES = 16 * MIB
-"""Of any message on a link; both sides set their gRPC limits to it. The largest is a report that
-states everything: some 200 bytes for each instance."""
+"""Of any message on a link; both sides set their gRPC limits to it. Most stay below a part's size;
+what cannot be divided, as an inventory, may be larger."""
 MOST_PLAN_BYTES = 64 * MIB
 """Of all parts of a plan: about a hundred thousand attempts."""
 

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -132,10 +132,13 @@ class KubernetesBed:
             self.cluster.request("POST", "/api/v1/namespaces", body)
         account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
         wait_until("Pods may be made there", lambda: self.cluster.has(account))
-        names = [f"{self.name}-{number}" for number in range(nodes)]
-        has = {"nvidia.com/gpu": str(devices)}
-        self.cluster.add_nodes(*names, resources=has, labels=_GPUS)
+        for number in range(nodes):
+            self.add_node(f"{self.name}-{number}", {"nvidia.com/gpu": str(devices)})
         self.watch: Watch = PodWatch(self.name, self.cluster)
+
+    def add_node(self, name: str, resources: Mapping[str, str]) -> None:
+        """One more node on paper, of such GPUs."""
+        self.cluster.add_nodes(name, resources=resources, labels=_GPUS)
 
     def join(self, grpc_ports: Sequence[int], token: Path) -> None:
         """Make its member; not started."""

@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """Of jobs and faults."""
-    stated: int | None = request.config.getoption("--seed")
+    stated: int | None = request.config.getoption("--seed", default=None)
     return random.randrange(10**6) if stated is None else stated
 
 
@@ -41,7 +41,7 @@ def summarise(request: pytest.FixtureRequest) -> Callable[[Any], None]:
     """Keeps what a run showed, by the test's name."""
 
     def keep(figures: Any) -> None:
-        file: Path | None = request.config.getoption("--summary")
+        file: Path | None = request.config.getoption("--summary", default=None)
         if file is None:
             return
         kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -56,7 +56,7 @@ def folder(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A fleet's own."""
     made = Path(tempfile.mkdtemp(prefix="dure-fleet-"))
     yield made
-    if not request.config.getoption("--keep"):
+    if not request.config.getoption("--keep", default=False):
         shutil.rmtree(made, ignore_errors=True)
 
 

@@ -11,7 +11,6 @@ from dure.kube.access import Access, load_access
 from dure.kube.client import KubeClient
 from dure.kube.transport import Patience
 from dure.member.kube.carrier import KubeCarrier
-from dure.member.kube.partition import Partitioner
 from dure.member.kube.settings import KubeSettings
 from tests.contracts.carriers import TENANT, WAIT_S
 from tests.kube.cluster import KubeCluster
@@ -30,13 +29,12 @@ class KubeBed:
     settings: KubeSettings
     access: Access
     made: list[str] = field(default_factory=list)
-    partitioner: Partitioner | None = None
 
     @asynccontextmanager
     async def carrier(self) -> AsyncIterator[KubeCarrier]:
         """A new carrier."""
         client = KubeClient(self.access, Patience(retry_for_s=WAIT_S))
-        carrier = KubeCarrier(client, self.settings, self.partitioner)
+        carrier = KubeCarrier(client, self.settings)
         try:
             yield carrier
         finally:

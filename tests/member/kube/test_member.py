@@ -4,17 +4,27 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from dure.domain.fleet.clusters import Cluster, ClusterClass
 from dure.domain.fleet.decisions import Site
+from dure.domain.fleet.lifecycle import PartitionPhase
 from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import Desired, Outcome, RunPhase, Surroundings
+from dure.domain.fleet.protocol import (
+    Desired,
+    NodeFact,
+    Outcome,
+    Partition,
+    PartitionStatus,
+    RunPhase,
+    Surroundings,
+)
 from dure.domain.ids import ClusterId
 from dure.kube.requests import Scope
-from dure.kube.resources import PODS
+from dure.kube.resources import PODS, Object
 from dure.member.link.servers import Server
 from dure.member.link.session import Centre as CentreAddress
 from dure.member.main import serve
@@ -30,9 +40,9 @@ HERE = ClusterId("here")
 
 
 @contextlib.asynccontextmanager
-async def member(bed: KubeBed, made: Centre) -> AsyncIterator[None]:
+async def member(bed: KubeBed, made: Centre, config: Path | None = None) -> AsyncIterator[None]:
     at = CentreAddress([Server("127.0.0.1", made.port, secure=False)], "secret")
-    where = KubernetesOptions(bed.cluster.kubeconfig, namespace=bed.namespace)
+    where = KubernetesOptions(bed.cluster.kubeconfig, namespace=bed.namespace, config=config)
     task = asyncio.create_task(serve(MemberOptions(HERE, at, where)))
     try:
         yield
@@ -53,6 +63,107 @@ def wanted(bed: KubeBed, made: Centre, program: Program, workers: int = 1) -> De
     )
     each = desired(bed, program, workers=workers)
     return replace(each, order=replace(each.order, site=Site(HERE, group)))
+
+
+def test_a_node_is_divided_anew_end_to_end_unless_its_devices_are_in_use(
+    bed: KubeBed, tmp_path: Path
+) -> None:
+    config = tmp_path / "member.yaml"
+    config.write_text("partitioner: mig-manager\n")
+    node = bed.nodes[0]
+
+    def status(number: int) -> PartitionStatus | None:
+        found = [
+            each
+            for report in made.reports
+            for each in report.partitions
+            if (each.node, each.number) == (node, number)
+        ]
+        return found[-1] if found else None
+
+    def ended(number: int) -> bool:
+        found = status(number)
+        return found is not None and found.phase.ended
+
+    async def wish(number: int, *desired: Desired) -> None:
+        wishes = (Partition(node, "all-1g.10gb", number),)
+        made.around = replace(made.around, partitions=wishes)
+        await made.want(*desired)
+
+    async def scenario() -> None:
+        async with member(bed, made, config):
+            await made.until("a link", lambda: made.reports)
+            gang = wanted(bed, made, bed.program(), workers=16)
+            await made.want(gang)
+            await made.until("it to run", lambda: phase(made, gang) is RunPhase.RUNNING)
+            await wish(1, gang)
+            await made.until("a refusal", lambda: ended(1))
+            refused = status(1)
+            assert refused is not None
+            assert refused.phase is PartitionPhase.REFUSED
+            assert "used by" in refused.why
+            assert LABEL not in labels(bed, node)
+            await made.want()
+            await made.until("all devices to be free", lambda: not pods(bed))
+            await wish(2)
+            await made.until("the label", lambda: labels(bed, node).get(LABEL) == "all-1g.10gb")
+            assert not shown(made, node).up
+        # Another member goes on; meanwhile the node's manager is at work.
+        async with member(bed, made, config):
+            divide(bed, node)
+            await made.until("an end", lambda: ended(2))
+            assert status(2) == PartitionStatus(node, 2, PartitionPhase.DONE)
+            await made.until("the node to be used again", lambda: shown(made, node).up)
+            assert "-mig" in shown(made, node).group
+
+    async def whole() -> None:
+        nonlocal made
+        async with centre(silence_s=30.0) as made:
+            await scenario()
+
+    made: Centre = None  # type: ignore[assignment]
+    asyncio.run(whole())
+
+
+LABEL = "nvidia.com/mig.config"
+
+
+def labels(bed: KubeBed, node: str) -> dict[str, str]:
+    found: dict[str, str] = bed.cluster.request("GET", f"/api/v1/nodes/{node}")["metadata"][
+        "labels"
+    ]
+    return found
+
+
+def pods(bed: KubeBed) -> list[Object]:
+    found: list[Object] = bed.cluster.request("GET", f"/api/v1/namespaces/{bed.namespace}/pods")[
+        "items"
+    ]
+    return found
+
+
+def divide(bed: KubeBed, node: str) -> None:
+    """What NVIDIA's MIG manager and device plugin do when a node's label changes."""
+
+    def patch(what: str, change: Object) -> None:
+        merge = {"content-type": "application/merge-patch+json"}
+        bed.cluster.request("PATCH", f"/api/v1/nodes/{node}{what}", change, **merge)
+
+    patch("", {"metadata": {"labels": {f"{LABEL}.state": "pending"}}})
+    devices = {"nvidia.com/gpu": None, "nvidia.com/mig-1g.10gb": "56"}
+    patch("/status", {"status": {"capacity": devices, "allocatable": devices}})
+    patch("", {"metadata": {"labels": {f"{LABEL}.state": "success"}}})
+
+
+def shown(made: Centre, node: str) -> NodeFact:
+    """A node as last reported."""
+    told = [report.inventory for report in made.reports if report.inventory is not None]
+    return next(fact for fact in told[-1].nodes if fact.name == node)
+
+
+def phase(made: Centre, each: Desired) -> RunPhase | None:
+    status = made.told.get(each.key)
+    return status.phase if status is not None else None
 
 
 def outcome(made: Centre, each: Desired) -> Outcome | None:

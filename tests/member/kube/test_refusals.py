@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from dure.domain.errors import DureError
 from dure.domain.fleet.programs import Mount, Program, Thing
+from dure.domain.fleet.protocol import Partition
 from dure.kube.errors import KubeForbiddenError
 from dure.kube.resources import CONFIG_MAPS, SECRETS, VOLUME_CLAIMS, Object
-from dure.member.kube.partition import PARTITIONERS, Partition, PartitionInUseError
-from dure.member.ports import Life
+from dure.member.ports import Life, PartitionRefusedError
 from tests.contracts.carriers import TENANT, desired, run, starts, watching
 from tests.kube.things import client_of
 from tests.member.kube.beds import KubeBed
@@ -115,17 +114,17 @@ def test_a_quota_refuses_in_the_api_servers_words(bed: KubeBed) -> None:
 
 def test_a_node_is_not_divided_anew_while_anything_of_it_is_used(bed: KubeBed) -> None:
     async def test() -> None:
-        asked = Partition(bed.nodes[0], "all-1g.10gb")
-        bed.partitioner = PARTITIONERS["mig-manager"]
+        asked = Partition(bed.nodes[0], "all-1g.10gb", 1)
+        bed.settings = replace(bed.settings, partitioner="mig-manager")
         async with bed.carrier() as carrier, watching(carrier) as eyes:
             (start,) = starts(eyes, desired(bed, bed.program()), bed.nodes[0])
             await carrier.start([start])
             await eyes.comes_to(start.instance, Life.READY)
-            with pytest.raises(PartitionInUseError, match=r"used by dure-.*move or stop"):
+            with pytest.raises(PartitionRefusedError, match=r"used by dure-.*move or stop"):
                 await carrier.repartition(asked)
             await carrier.stop(start.instance, 1.0)
             await eyes.comes_to(start.instance, Life.GONE)
-            await carrier.repartition(asked)
+            assert "follow the label" in await carrier.repartition(asked)
             node = bed.cluster.request("GET", f"/api/v1/nodes/{bed.nodes[0]}")
             assert node["metadata"]["labels"]["nvidia.com/mig.config"] == "all-1g.10gb"
 
@@ -135,9 +134,9 @@ def test_a_node_is_not_divided_anew_while_anything_of_it_is_used(bed: KubeBed) -
 @pytest.mark.parametrize(("kind", "words"), [("dra", "no driver offers"), ("", "name a partit")])
 def test_what_cannot_be_divided_at_our_request_is_said(bed: KubeBed, kind: str, words: str) -> None:
     async def test() -> None:
-        bed.partitioner = PARTITIONERS.get(kind)
+        bed.settings = replace(bed.settings, partitioner=kind)
         async with bed.carrier() as carrier, watching(carrier):
-            with pytest.raises(DureError, match=words):
-                await carrier.repartition(Partition(bed.nodes[0], "all-1g.10gb"))
+            with pytest.raises(PartitionRefusedError, match=words):
+                await carrier.repartition(Partition(bed.nodes[0], "all-1g.10gb", 1))
 
     run(test)

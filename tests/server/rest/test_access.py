@@ -65,6 +65,12 @@ TABLE = {
     ("PUT", "/v1/clusters/{name}/state"): Sample(
         Access.ADMIN, "/v1/clusters/seoul/state", {"state": "cordoned"}
     ),
+    ("POST", "/v1/clusters/{name}/nodes/{node}/partition"): Sample(
+        Access.ADMIN, "/v1/clusters/seoul/nodes/n0/partition", {"layout": "all-1g.10gb"}
+    ),
+    ("DELETE", "/v1/clusters/{name}/nodes/{node}/partition"): Sample(
+        Access.ADMIN, "/v1/clusters/seoul/nodes/n0/partition"
+    ),
     ("DELETE", "/v1/clusters/{name}"): Sample(Access.ADMIN, "/v1/clusters/none"),
     ("POST", "/v1/clusters/{name}/tokens"): Sample(Access.ADMIN, "/v1/clusters/seoul/tokens"),
     ("GET", "/v1/clusters/{name}/plan"): Sample(Access.READ, "/v1/clusters/seoul/plan"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dure.api.clusters import ClusterKind, ClusterSpec
-from dure.api.jobs import JobSpec, Resources
+from dure.api.jobs import JobSpec, Resources, Work
 from dure.api.tenancy import TenantSpec
 from dure.bench.centre import bed
 from dure.bench.centre.procfs import Shares
@@ -33,7 +33,7 @@ _NODE_LABELS = {
     "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
     "nvidia.com/gpu.memory": "81559",
 }
-_WAIT_S = 120.0
+_WAIT_S = 60.0
 """For what is on its way when the last job was submitted."""
 _POLL_S = 0.1
 
@@ -66,7 +66,9 @@ class PodTimes:
     """Jobs that had succeeded when all was over."""
     took_s: float
     taken_s: dict[str, float]
-    """Processor time by process."""
+    """Processor time by process, while jobs were submitted."""
+    whole_s: dict[str, float]
+    """The same until the last job had ended."""
 
 
 async def measure(load: Load, folder: Path, tell: Tell) -> PodTimes:
@@ -82,7 +84,7 @@ async def measure(load: Load, folder: Path, tell: Tell) -> PodTimes:
             token = folder / "member-token"
             token.write_text((await client.do(calls.issue_member_token(_CLUSTER))).secret)
             async with bed.dure("member", folder, _member(load, server, token)) as member:
-                await _joined(client, member)
+                await _joined(client)
                 watching = {"server": server.process.pid, "member": member.pid}
                 return await _run(load, kube, client, {**watching, **load.processes}, tell)
 
@@ -125,7 +127,7 @@ async def _has(kube: KubeClient, namespace: str) -> bool:
     return True
 
 
-async def _joined(client: AsyncFleetClient, member: bed.Running) -> None:
+async def _joined(client: AsyncFleetClient) -> None:
     """Wait until the centre knows the cluster's devices."""
     async with asyncio.timeout(_WAIT_S):
         while (await client.do(calls.get_cluster(_CLUSTER))).devices < _NODES * _DEVICES:
@@ -203,7 +205,16 @@ async def _run(
         await _all_seen(submitted, seen)
         ended = await _ended(client, set(submitted.due_s))
     waits_s = [seen.at_s[job] - due for job, due in submitted.due_s.items() if job in seen.at_s]
-    return PodTimes(count, submitted.failed, waits_s, submitted.answers_s, ended, took_s, taken_s)
+    return PodTimes(
+        submitted=count,
+        failed=submitted.failed,
+        waits_s=waits_s,
+        answers_s=submitted.answers_s,
+        ended=ended,
+        took_s=took_s,
+        taken_s=taken_s,
+        whole_s=shares.taken_s(),
+    )
 
 
 def _spec(load: Load) -> JobSpec:
@@ -213,7 +224,7 @@ def _spec(load: Load) -> JobSpec:
         tenant=_TENANT,
         image="paper",
         resources=Resources(memory="10GiB"),
-        work=f"{load.runs_s:g}s",
+        work=Work(time=f"{load.runs_s:g}s"),
         annotations={_RUNS_FOR: f"{load.runs_s:g}s"},
     )
 

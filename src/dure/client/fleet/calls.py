@@ -10,7 +10,15 @@ from pydantic import BaseModel
 from dure.api.accelerators import AcceleratorDocument
 from dure.api.access import AuditDocument, IssuedToken, TokenDocument, TokenRequest, WhoAmI
 from dure.api.base import Document
-from dure.api.clusters import ClusterDocument, ClusterSpec, PlanDocument, StateRequest
+from dure.api.clusters import (
+    ClusterDetails,
+    ClusterDocument,
+    ClusterSpec,
+    PartitionDocument,
+    PartitionRequest,
+    PlanDocument,
+    StateRequest,
+)
 from dure.api.history import EventList, Page
 from dure.api.job_views import DryRun, JobDocument, JobExplanation, JobSummary, Submitted
 from dure.api.jobs import JobSpec
@@ -164,9 +172,9 @@ def list_clusters(cursor: str = "") -> Ask[Page[ClusterDocument]]:
     return _get("/v1/clusters", Page[ClusterDocument], cursor=cursor)
 
 
-def get_cluster(name: str) -> Ask[ClusterDocument]:
+def get_cluster(name: str) -> Ask[ClusterDetails]:
     """One cluster."""
-    return _get(f"/v1/clusters/{_part(name)}", ClusterDocument)
+    return _get(f"/v1/clusters/{_part(name)}", ClusterDetails)
 
 
 def put_cluster(name: str, spec: ClusterSpec, revision: int | None = None) -> Ask[ClusterDocument]:
@@ -178,6 +186,18 @@ def set_cluster_state(name: str, state: ClusterState) -> Ask[ClusterDocument]:
     """Cordon, drain, give up a cluster, or let it have work again."""
     path = f"/v1/clusters/{_part(name)}/state"
     return Ask("PUT", path, ClusterDocument, StateRequest(state=state))
+
+
+def partition_node(cluster: str, node: str, layout: str) -> Ask[PartitionDocument]:
+    """Have a node's devices divided anew."""
+    path = f"/v1/clusters/{_part(cluster)}/nodes/{_part(node)}/partition"
+    return Ask("POST", path, PartitionDocument, PartitionRequest(layout=layout))
+
+
+def withdraw_partition(cluster: str, node: str) -> Ask[Nothing]:
+    """Let a node be as it is."""
+    path = f"/v1/clusters/{_part(cluster)}/nodes/{_part(node)}/partition"
+    return Ask("DELETE", path, Nothing, repeatable=False)
 
 
 def delete_cluster(name: str, revision: int) -> Ask[Nothing]:

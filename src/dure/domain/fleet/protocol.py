@@ -271,7 +271,7 @@ class Report:
     seq: int
     at_ns: int
     whole: bool
-    """Whether it states everything; else what changed."""
+    """Whether everything is stated, in this and those that follow; else what changed."""
     attempts: tuple[AttemptStatus, ...] = ()
     sites: tuple[SiteSummary, ...] = ()
     inventory: Inventory | None = None

@@ -232,7 +232,8 @@ class Packer:
 
     def fragmentation(self) -> float:
         """Share of the free device capacity that the expected demand cannot use (FGD's F)."""
-        return float(self._calls.fragmentation(self.ground, self.demand, self._cache))
+        # A sum of differences: where there is none, rounding may leave less than nothing.
+        return max(0.0, float(self._calls.fragmentation(self.ground, self.demand, self._cache)))
 
     def free_devices(self) -> Floats:
         """Free worth of each node, in devices."""

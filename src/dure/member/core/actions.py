@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dure.domain.fleet.decisions import InstanceId
+from dure.domain.fleet.protocol import Partition
 from dure.member.ports import Start
 
 
@@ -28,4 +29,11 @@ class Forget:
     instance: InstanceId
 
 
-Action = Begin | End | Forget
+@dataclass(frozen=True, slots=True)
+class Divide:
+    """Divide a node's devices anew, or say how far that is."""
+
+    partition: Partition
+
+
+Action = Begin | End | Forget | Divide

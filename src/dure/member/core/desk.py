@@ -13,12 +13,14 @@ from typing import Any
 
 from dure.domain.fleet.decisions import InstanceId
 from dure.domain.fleet.events import NodeBack, NodeCordoned, NodeLost, OrderWithdrawn
+from dure.domain.fleet.lifecycle import PartitionPhase
 from dure.domain.fleet.protocol import (
     AttemptKey,
     Desired,
     Inventory,
     NodeFact,
     Outcome,
+    Partition,
     Plan,
     PlanAnswer,
     Refusal,
@@ -32,6 +34,7 @@ from dure.member.core import memo
 from dure.member.core.actions import Action
 from dure.member.core.books import Books
 from dure.member.core.desires import DesiredSet
+from dure.member.core.divisions import Divisions
 from dure.member.core.held import Ended, Hand, Held
 from dure.member.core.layout import Layout, is_cordoned
 from dure.member.core.lives import Lives
@@ -49,6 +52,7 @@ from dure.member.ports import (
     Synced,
     Taken,
     Unreachable,
+    Warned,
 )
 
 _CONTACT_PARTS = 8
@@ -65,6 +69,7 @@ class Desk:
     stage: Stage = field(init=False)
     lives: Lives = field(init=False)
     loads: Loads = field(default_factory=Loads)
+    divisions: Divisions = field(init=False)
     teller: Teller = field(init=False)
     synced: bool = False
     planned: bool = False
@@ -75,12 +80,15 @@ class Desk:
     _head_changed: bool = False
     _around_changed: bool = False
     _dropped: list[str] = field(default_factory=list)
+    _inventory: Inventory | None = None
+    """As it was last seen."""
     _now_ns: int = 0
 
     def __post_init__(self) -> None:
         self.stage = Stage(self.books)
         self.lives = Lives(self.books, self.stage)
-        self.teller = Teller(self.books, self.stage, self.loads)
+        self.divisions = Divisions(self.books)
+        self.teller = Teller(self.books, self.stage, self.loads, self.divisions)
 
     # Memory
 
@@ -94,6 +102,9 @@ class Desk:
             self.desires.items[held.key] = held.desired
             self.books.changed(held)
         self.stage.surroundings = memo.read_surroundings(entries)
+        self.divisions.load(entries)
+        if self.stage.surroundings is not None:
+            self.divisions.want(self.stage.surroundings.partitions, now_ns)
         self.contact_ns = now_ns if contact_ns is None else contact_ns
         if self.contact_ns > now_ns:  # the clock was set back: nobody knows how long ago it was
             self.contact_ns = -(2**62)
@@ -111,7 +122,9 @@ class Desk:
         if self._head_changed or self._contact_is_old():
             changed[memo.HEAD] = memo.head(self.desires, self.contact_ns)
             self._saved_contact_ns = self.contact_ns
-        removed = [name for name in self._dropped if name not in changed]
+        divisions, divided = self.divisions.memory()
+        changed |= divisions
+        removed = [name for name in [*self._dropped, *divided] if name not in changed]
         urgent = self.books.urgent
         self.books.unsaved.clear()
         self.books.urgent = self._around_changed = self._head_changed = False
@@ -162,6 +175,8 @@ class Desk:
         if same:
             return
         self._around_changed = True
+        if self.divisions.want(around.partitions, now_ns):
+            self._look_again(now_ns)
         if not self.synced:
             return
         if known is None or _standing(known) != _standing(around):
@@ -256,7 +271,8 @@ class Desk:
             case Seen():
                 self.lives.see(sight, now_ns)
             case InventoryChanged():
-                self._inventory(sight.inventory, now_ns)
+                self._inventory = sight.inventory
+                self._look_again(now_ns)
             case Taken():
                 self.stage.taken[sight.node] = sight
                 self.stage.foreign(sight, now_ns)
@@ -268,6 +284,8 @@ class Desk:
                 self._sync(now_ns)
             case Unreachable():
                 self.stage.warnings.append(f"the cluster does not answer: {sight.why}")
+            case Warned():
+                self.stage.warnings.append(sight.what)
 
     def _sync(self, now_ns: int) -> None:
         if self.synced:
@@ -282,7 +300,11 @@ class Desk:
             self.lives.judge(held, now_ns)
         self.stage.build(now_ns)
 
-    def _inventory(self, inventory: Inventory, now_ns: int) -> None:
+    def _look_again(self, now_ns: int) -> None:
+        """Nodes changed, or which of them are held."""
+        if self._inventory is None:
+            return
+        inventory = self.divisions.mark(self._inventory)
         known, layout = self.books.layout, Layout(inventory)
         self.books.layout = layout
         self.teller.inventory_changed = True
@@ -328,6 +350,11 @@ class Desk:
             seen = Seen(start.instance, Life.UNBOUND, start.node, "", why=why)
             self.see(seen, now_ns)
 
+    def divided(self, partition: Partition, phase: PartitionPhase, why: str, now_ns: int) -> None:
+        """What the cluster says of a node whose devices it was asked to divide anew."""
+        if self.divisions.answered(partition, phase, why):
+            self._look_again(self._at(now_ns))
+
     # Time and contact
 
     def contact(self, at_ns: int) -> None:
@@ -344,6 +371,8 @@ class Desk:
         if observed is not None:
             self.stage.tell(observed)
         self.books.ask_again(now_ns)
+        if self.divisions.step(now_ns):
+            self._look_again(now_ns)
         self.settle(now_ns)
 
     @property

@@ -8,6 +8,7 @@ from dure.domain.fleet.slices import WHOLE_MILLI
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
 from dure.member.core.books import Books
+from dure.member.core.divisions import Divisions
 from dure.member.core.held import Hand
 from dure.member.core.loads import Loads
 from dure.member.core.stage import Stage
@@ -34,6 +35,7 @@ class Teller:
     books: Books
     stage: Stage
     loads: Loads
+    divisions: Divisions
     inventory_changed: bool = False
     _told: dict[AttemptKey, AttemptStatus] = field(default_factory=dict)
     _sites: tuple[SiteSummary, ...] = ()
@@ -58,7 +60,9 @@ class Teller:
         usage = self._usage(now_ns)
         loads = self.loads.tell(self._replicas()) if usage or whole else ()
         warnings = tuple(self.stage.warnings[:_MOST_WARNINGS])
-        if not (whole or attempts or sites or inventory or usage or loads or warnings):
+        partitions = self.divisions.news(whole=whole)
+        told = (attempts, sites, inventory, usage, loads, warnings, partitions)
+        if not (whole or any(told)):
             return None
         self._sites, self.inventory_changed = self.stage.sites, False
         self.stage.warnings.clear()
@@ -72,6 +76,7 @@ class Teller:
             loads=loads,
             usage=usage,
             warnings=warnings,
+            partitions=partitions,
         )
 
     def _statuses(self) -> tuple[AttemptStatus, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol import Desired, Partition
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.kube.client import KubeClient
 from dure.kube.errors import KubeOverloadedError, KubeServerError, KubeUnreachableError
@@ -19,13 +19,13 @@ from dure.member.kube.board import Board
 from dure.member.kube.following import Follower
 from dure.member.kube.hands import BusyError, Hands
 from dure.member.kube.instances import Carried
-from dure.member.kube.partition import Partition, Partitioner
+from dure.member.kube.partition import PARTITIONERS
 from dure.member.kube.pods import MAIN, Unit
 from dure.member.kube.refusals import Judge
 from dure.member.kube.settings import KubeSettings
 from dure.member.kube.shepherd import Shepherd
 from dure.member.kube.spots import NodeSpot
-from dure.member.ports import Life, Seen, Sight, Start
+from dure.member.ports import Life, PartitionRefusedError, Seen, Sight, Start
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +42,11 @@ class KubeCarrier:
         self,
         client: KubeClient,
         settings: KubeSettings,
-        partitioner: Partitioner | None = None,
     ) -> None:
         self.settings = settings
         self._client = client
         self._hands = Hands(client, settings)
         self._judge = Judge(client)
-        self._partitioner = partitioner
         self._board = Board(settings)
         self._waiting: dict[str, Sequence[Unit]] = {}
         """What is to be made once an old object of that name has gone."""
@@ -136,14 +134,15 @@ class KubeCarrier:
         elif self._is_all_over(carried):
             await self._hands.remove(JOBS, carried.job)
 
-    async def repartition(self, partition: Partition) -> None:
+    async def repartition(self, partition: Partition) -> str:
         """Divide a node's devices anew; refused while anything of them is in use."""
-        if self._partitioner is None:
-            raise DureError(
+        partitioner = PARTITIONERS.get(self.settings.partitioner)
+        if partitioner is None:
+            raise PartitionRefusedError(
                 "this cluster divides no devices at our request",
                 "name a partitioner in the member's settings",
             )
-        await self._partitioner.apply(self._client, self._board, partition)
+        return await partitioner.apply(self._client, self._board, partition)
 
     async def logs(
         self, instance: InstanceId, *, follow: bool, tail: int | None

@@ -65,6 +65,11 @@ class SecretMemory:
         by_shard: dict[int, dict[str, Any]] = {}
         for key in (*changed, *removed):
             by_shard.setdefault(_shard_of(key), {})[key] = changed.get(key, _REMOVED)
+        # Who stops waiting does not stop it: a shard that was written but whose version nobody
+        # noted would look like that of a second writer for ever.
+        await asyncio.shield(asyncio.create_task(self._write_all(by_shard)))
+
+    async def _write_all(self, by_shard: Mapping[int, Mapping[str, Any]]) -> None:
         async with self._writing:
             await asyncio.gather(*(self._write(*shard) for shard in by_shard.items()))
 

@@ -40,6 +40,9 @@ GROUP = f"{PREFIX}group"
 RECLAIM_AT = f"{PREFIX}reclaim-at"
 """Annotation of a node: when it will be taken away, in RFC 3339."""
 
+DIVIDED_FROM = f"{PREFIX}divided-from"
+"""Annotation of a node whose devices are divided anew: what it offered before, and since when."""
+
 GATE = f"{PREFIX}placed"
 """Scheduling gate of a gang's Pods, until every rank has its node."""
 

@@ -27,5 +27,7 @@ class KubeSettings:
     """Of taints that Dure's Pods stand beside those of accelerators; such nodes are used."""
     device_class: str = "dure"
     """DeviceClass that claims name: one without selectors of its own, see `deploy/kubernetes`."""
+    partitioner: str = ""
+    """Who divides devices anew: a name of `PARTITIONERS`; empty: nobody does."""
     concurrency: int = 16
     """Requests for one call at a time."""

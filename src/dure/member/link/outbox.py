@@ -1,12 +1,59 @@
-"""Reports on their way: numbered, kept until the centre has stored them, told again after a cut."""
+"""Reports on their way: numbered, kept until the centre has stored them, told again after a cut.
+
+What is too much for one message, or for one transaction of the centre, is told in several reports.
+That is allowed since none of them is about what it does not name: one that states everything says
+it of the first part, and the rest follows as if it had changed.
+"""
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import TypeVar
 
-from dure.domain.fleet.protocol import Report
+from dure.domain.fleet.protocol import AttemptStatus, Report
 
 MOST_UNHEARD = 64
 """Reports under way; beyond that changes gather in the core until the centre keeps up."""
+
+MOST_PIECES = 2_000
+"""Attempts and their instances in one report: half a mebibyte, and a tenth of a second there."""
+_LETTERS = 200
+"""Of a reason: as long on the line as an instance."""
+
+ItemT = TypeVar("ItemT")
+
+
+def parts_of(report: Report) -> Iterator[Report]:
+    """A report in parts that are not too large; only the first is whole, if it was."""
+    attempts = _in_parts(report.attempts, _pieces)
+    usage = _in_parts(report.usage, lambda _: 1)
+    first = True
+    for some, used in zip_longest(attempts, usage, fillvalue=()):
+        if first:
+            yield replace(report, attempts=some, usage=used)
+        else:
+            yield Report(0, report.at_ns, whole=False, attempts=some, usage=used)
+        first = False
+    if first:
+        yield report
+
+
+def _pieces(status: AttemptStatus) -> int:
+    return 1 + len(status.instances) + len(status.why) // _LETTERS
+
+
+def _in_parts(items: Iterable[ItemT], size: Callable[[ItemT], int]) -> Iterator[tuple[ItemT, ...]]:
+    part: list[ItemT] = []
+    filled = 0
+    for item in items:
+        if part and filled + size(item) > MOST_PIECES:
+            yield tuple(part)
+            part, filled = [], 0
+        part.append(item)
+        filled += size(item)
+    if part:
+        yield tuple(part)
 
 
 @dataclass(slots=True)
@@ -24,14 +71,16 @@ class Outbox:
         """Whether the centre must catch up first."""
         return len(self._unheard) >= MOST_UNHEARD
 
-    def number(self, report: Report) -> Report:
-        """Give the next number to a report, and keep it."""
-        self.seq += 1
-        numbered = replace(report, seq=self.seq)
-        self._unheard.append(numbered)
-        if numbered.whole:
+    def number(self, report: Report) -> list[Report]:
+        """Give the next numbers to a report's parts, and keep them."""
+        made = []
+        for part in parts_of(report):
+            self.seq += 1
+            made.append(replace(part, seq=self.seq))
+        self._unheard += made
+        if report.whole:
             self.whole_needed = False
-        return numbered
+        return made
 
     def heard(self, seq: int) -> int | None:
         """The centre has stored all up to a number; the time of the last of them, if it is new."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import random
 import secrets
 from collections.abc import Sequence
@@ -115,11 +116,11 @@ class Session:
             bearer = await asyncio.to_thread(self._centre.bearer)
             call = stub.Link(metadata=(("authorization", f"Bearer {bearer}"),))
             link = _Link(self._member, self._outbox, call)
-            clock_s = asyncio.get_running_loop().time
-            began_s = clock_s()
+            clock_s, began_s = asyncio.get_running_loop().time, math.inf
             try:
                 await link.greet(self._hello())
                 _log.info("linked to %s", server)
+                began_s = clock_s()
                 await link.run()
             finally:
                 call.cancel()
@@ -211,7 +212,8 @@ class _Link:
                 news = Report(seq=0, at_ns=now_ns, whole=False)
             if news is not None:
                 told = loop.time()
-                await self._say(self._outbox.number(news))
+                for report in self._outbox.number(news):
+                    await self._say(report)
             await asyncio.sleep(_COALESCE_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(beat_s):

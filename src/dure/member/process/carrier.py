@@ -12,7 +12,7 @@ from typing import Any
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol import Desired, Partition
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import ClusterId
 from dure.kit.files import FileProblem
@@ -20,6 +20,7 @@ from dure.member.ports import (
     InventoryChanged,
     Life,
     Loaded,
+    PartitionRefusedError,
     Progressed,
     Seen,
     Sight,
@@ -341,6 +342,13 @@ class ProcessCarrier:
         async with watched.lock:
             if watched.life.over and self._watched.get(instance) is watched:
                 await self._removed(watched, tell=False)
+
+    async def repartition(self, partition: Partition) -> str:
+        """Refused: what its file of nodes says is what they are."""
+        raise PartitionRefusedError(
+            "a cluster of processes cannot divide devices anew",
+            "change its file of nodes and start its member again",
+        )
 
     def logs(self, instance: InstanceId, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
         """What it wrote."""

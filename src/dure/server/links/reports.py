@@ -3,17 +3,20 @@
 One report is one transaction; told again, it changes nothing.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.lifecycle import AttemptState
-from dure.domain.fleet.protocol import Outcome, PlanAnswer, Report, RunPhase
+from dure.domain.fleet.protocol import Outcome, PlanAnswer, Report, RunPhase, ServiceLoad
 from dure.server import specs
 from dure.server.changes import Changes, Ending, read_changes
 from dure.server.declared import read_member
+from dure.server.links.claims import credible
+from dure.server.links.partitions import take_partitions
 from dure.server.links.spending import Bought, Meter, charge, lines_of
 from dure.server.records import inventory_data, sites_data
-from dure.stores.rows import NewEvent
+from dure.stores.rows import Job, NewEvent
 from dure.stores.transaction import Transaction
 
 
@@ -23,7 +26,12 @@ class OutOfOrderError(DureError):
 
 async def store_answer(tx: Transaction, cluster: str, link_epoch: int, answer: PlanAnswer) -> None:
     """A member took a plan: its reservations become commitments, or are gone."""
-    await tx.clusters.hold_link(cluster, link_epoch)
+    row = await tx.clusters.hold_link(cluster, link_epoch)
+    if (answer.epoch, answer.revision) > (row.desired_epoch, row.desired_revision):
+        raise OutOfOrderError(
+            f"cluster {cluster} answers plan {answer.epoch}.{answer.revision}, which nobody made",
+            "answer plans that were sent",
+        )
     await tx.clusters.accept(cluster, answer.epoch, answer.revision)
     accepted = {(str(key.job), key.attempt) for key in answer.accepted}
     refused = {(str(each.key.job), each.key.attempt): each.why for each in answer.refused}
@@ -51,13 +59,16 @@ async def store_report(tx: Transaction, cluster: str, link_epoch: int, report: R
             "send all that were not acknowledged, in order, or a whole one",
         )
     await tx.clusters.heard_report(cluster, report.seq)
+    report = credible(report, cluster)
     keys = {(str(each.key.job), each.key.attempt) for each in report.attempts}
     used = {(str(each.key.job), each.key.attempt) for each in report.usage}
     changes = await read_changes(tx, keys | used, cluster=cluster)
     await _take_statuses(tx, changes, report)
     bought = await _take_usage(tx, cluster, changes, report)
+    served = await _served(tx, cluster, report)
     await changes.write(tx)
-    await _take_news(tx, cluster, report, changes, bought)
+    await _take_news(tx, cluster, replace(report, loads=served), changes, bought)
+    await take_partitions(tx, cluster, report.partitions)
     return report.seq
 
 
@@ -74,9 +85,7 @@ async def _take_statuses(tx: Transaction, changes: Changes, report: Report) -> N
     }
     failed = {key[0] for key in ends if statuses[key].outcome is Outcome.FAILED}
     if failed:
-        changes.retries = {
-            job.id: specs.job_terms(job).retries for job in await tx.jobs.many(failed)
-        }
+        changes.retries = {job.id: _retries(job) for job in await tx.jobs.many(failed)}
     for key, status in sorted(statuses.items()):
         if changes.attempts[key].state is AttemptState.GONE:
             continue
@@ -90,6 +99,13 @@ async def _take_statuses(tx: Transaction, changes: Changes, report: Report) -> N
             changes.commit(key)
 
 
+def _retries(job: Job) -> int:
+    try:
+        return specs.job_terms(job).retries
+    except DureError:
+        return 0  # Its document cannot be read any more, so that it could not be started anew.
+
+
 async def _take_usage(tx: Transaction, cluster: str, changes: Changes, report: Report) -> Bought:
     if not report.usage:
         return Bought(())
@@ -100,6 +116,15 @@ async def _take_usage(tx: Transaction, cluster: str, changes: Changes, report: R
     bought = lines_of(report.usage, meter, changes.attempts, changes.jobs, tx.now_ns)
     await charge(tx, bought)
     return bought
+
+
+async def _served(tx: Transaction, cluster: str, report: Report) -> tuple[ServiceLoad, ...]:
+    """Loads of services that this cluster has a part of."""
+    if not report.loads:
+        return ()
+    jobs = {str(each.workload) for each in report.loads}
+    here = {row.job_id for row in await tx.attempts.unfinished_of(jobs) if row.cluster == cluster}
+    return tuple(each for each in report.loads if each.workload in here)
 
 
 async def _take_news(
@@ -130,7 +155,7 @@ async def _take_news(
         "usage": [
             [each.key.job, each.memory_bytes, each.compute_share]
             for each in report.usage
-            if each.memory_bytes
+            if each.memory_bytes and (str(each.key.job), each.key.attempt) in changes.attempts
         ],
         "spend": [[*who, *what] for who, what in bought.by_team().items()],
     }

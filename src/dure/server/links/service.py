@@ -13,6 +13,7 @@ from dure.domain.errors import DureError
 from dure.domain.fleet.accounts import Role
 from dure.domain.fleet.protocol import AttemptKey, CentreWord, Hello, MemberWord, Plan
 from dure.domain.ids import ClusterId
+from dure.server.auth import UnauthenticatedError
 from dure.server.links.link import Link, LinkOver, farewell
 from dure.server.links.reports import OutOfOrderError
 from dure.server.ports import Gatekeeper, NotLinkedHere, State
@@ -157,15 +158,15 @@ class MemberDoor:
     async def _serve(self, _requests: Any, context: Context) -> None:
         self._links.await_end_of(asyncio.current_task())
         secret = _secret(context)
-        token = await self._allowed(secret)
-        if token is None:
-            await context.abort(
-                grpc.StatusCode.UNAUTHENTICATED,
-                "this needs the token of a member; send it as authorization: Bearer TOKEN",
-            )
-        line = GrpcLine(context)
         try:
-            await self._converse(line, secret, token)
+            token = await self._allowed(secret)
+            if token is None:
+                raise UnauthenticatedError(
+                    "this needs the token of a member", "send it as authorization: Bearer TOKEN"
+                )
+            await self._converse(GrpcLine(context), secret, token)
+        except UnauthenticatedError as error:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
         except WireError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except OutOfOrderError as error:
@@ -206,7 +207,7 @@ class MemberDoor:
             return None
         try:
             token = await self._gatekeeper.authenticate(secret)
-        except DureError:
+        except UnauthenticatedError:
             return None
         return token if token.role is Role.MEMBER else None
 

@@ -1,7 +1,7 @@
 """What devices cost that an attempt has used: money and grams, charged to its tenant's budgets."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dure.api.money import BudgetUnit
 from dure.domain.fleet.catalogue import device_profile
@@ -17,6 +17,8 @@ from dure.stores.transaction import Transaction
 
 _S_PER_H = 3600.0
 _KWH_PER_MWH = 1000.0
+_LATE_S = 3600.0
+"""What clocks may differ by, where a use is too long to be true."""
 
 
 @dataclass(frozen=True)
@@ -73,24 +75,31 @@ def lines_of(
         if attempt is None or group is None or each.device_s <= 0:
             continue
         job = jobs[attempt.job_id]
-        money, grams = meter.cost(group, each, now_ns)
+        device_s = min(each.device_s, _most_device_s(attempt, group, now_ns))
+        money, grams = meter.cost(group, replace(each, device_s=device_s), now_ns)
         spends.append(
             Spend(
                 job_id=job.id,
                 attempt=attempt.attempt,
                 to_ns=now_ns,
-                from_ns=now_ns - round(each.device_s * NS_PER_S),
+                from_ns=now_ns - round(device_s * NS_PER_S),
                 tenant=job.tenant,
                 team=job.team,
                 service=job.service,
                 cluster=attempt.cluster,
                 profile=group.profile,
-                device_s=each.device_s,
+                device_s=device_s,
                 money=money,
                 carbon_g=grams,
             )
         )
     return Bought(tuple(spends))
+
+
+def _most_device_s(attempt: Attempt, group: NodeGroup, now_ns: int) -> float:
+    """What all devices of its group could have done for an attempt since it was placed."""
+    placed_s = max(0, now_ns - attempt.reserved_ns) / NS_PER_S
+    return (placed_s + _LATE_S) * group.count * group.devices
 
 
 async def charge(tx: Transaction, bought: Bought) -> None:

@@ -15,7 +15,7 @@ class Entry:
     """One job that has not ended."""
 
     particular: bool
-    """Whether its program names things, so that it cannot run just anywhere."""
+    """Whether its program cannot run just anywhere."""
     excluded: bool = False
     """Whether it is kept from some cluster that lacks such a thing."""
     blocked: bool = False

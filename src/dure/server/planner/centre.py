@@ -34,16 +34,20 @@ from dure.server import specs
 from dure.server.planner.book import Book, Entry, Station
 from dure.server.planner.deeds import Deeds, Placing
 from dure.server.planner.feasible import judge, particular
+from dure.server.planner.suspects import Suspects
 from dure.stores.rows import Job
 
 
 class Centre:
     """Feeds the machine; touched by one task at a time."""
 
-    def __init__(self, machine: GlobalMachine, book: Book, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, machine: GlobalMachine, book: Book, now_ns: Callable[[], int], suspects: Suspects
+    ) -> None:
         self.machine = machine
         self.book = book
         self.now_ns = now_ns
+        self.suspects = suspects
         self.deeds = Deeds()
         self.prices: dict[str, float] = {}
         """That changed and were not written yet."""
@@ -54,7 +58,8 @@ class Centre:
 
     def round(self) -> None:
         """Let the machine decide; may take a while, so that it is done in a thread."""
-        self.feed(RoundDue(self.now_ns()))
+        with self.suspects.blamed(self.suspects.fresh):
+            self.feed(RoundDue(self.now_ns()))
 
     def take_deeds(self) -> Deeds:
         """What was decided since the last time."""
@@ -65,6 +70,15 @@ class Centre:
 
     def submit(self, row: Job, saved_share: float = 0.0) -> None:
         """A job waits for a place: let the machine know, if there is any place for it at all."""
+        why_kept = self.suspects.why_kept(row.id)
+        if why_kept:
+            self.book.jobs[row.id] = Entry(False, blocked=True, reason=row.reason)
+            self._keep_waiting(row.id, why_kept)
+            return
+        with self.suspects.blamed({row.id}):
+            self._submit(row, saved_share)
+
+    def _submit(self, row: Job, saved_share: float) -> None:
         try:
             terms = specs.job_terms(row)
         except DureError as error:
@@ -72,13 +86,13 @@ class Centre:
             self._keep_waiting(row.id, str(error))
             return
         verdict = judge(terms.workload, terms.program, self.book.offers())
-        self.book.jobs[row.id] = Entry(
-            particular(terms.program), verdict.excludes, reason=row.reason
-        )
+        kept = particular(terms.program) or verdict.workload is not terms.workload
+        self.book.jobs[row.id] = Entry(kept, verdict.excludes, reason=row.reason)
         self.book.queued.add(row.id)
         if verdict.why_not:
             self._keep_waiting(row.id, verdict.why_not)
             return
+        self.suspects.fresh.add(row.id)
         now_ns = self.now_ns()
         known = self.machine.state.artefacts.known
         for artefact in terms.artefacts:

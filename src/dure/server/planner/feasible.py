@@ -10,6 +10,7 @@ from dure.domain.ids import ClusterId, TenantId
 
 PROCESS_KIND = "process"
 """Clusters that run commands of their host."""
+_IMAGES_ALONE = "images alone and the job names none"
 _MOST_NAMED = 3
 """Clusters whose lack a reason tells."""
 
@@ -29,7 +30,7 @@ class Verdict:
     workload: Workload
     why_not: str = ""
     excludes: bool = False
-    """Whether some cluster lacks something: it may have it later."""
+    """Whether some cluster lacks something that it may have later."""
 
 
 def particular(program: Program) -> bool:
@@ -52,7 +53,9 @@ def judge(workload: Workload, program: Program, offers: Mapping[str, Offer]) -> 
     if not candidates or (not choosy and len(able) == len(candidates)):
         return Verdict(workload)
     if able:
-        return Verdict(replace(workload, clusters=able), excludes=len(able) < len(candidates))
+        # Of which kind a cluster is never changes, what it has does.
+        lacking = any(why and _suits(program, offers[name]) for name, why in lacks.items())
+        return Verdict(replace(workload, clusters=able), excludes=lacking)
     told = [why for why in lacks.values() if why]
     more = "" if len(told) <= _MOST_NAMED else f"; and {len(told) - _MOST_NAMED} clusters more"
     return Verdict(workload, "; ".join(told[:_MOST_NAMED]) + more, excludes=True)
@@ -60,10 +63,11 @@ def judge(workload: Workload, program: Program, offers: Mapping[str, Offer]) -> 
 
 def lack(tenant: TenantId, program: Program, name: str, offer: Offer) -> str:
     """What a cluster lacks for a program, in a sentence; empty: nothing."""
-    if not program.image and offer.kind != PROCESS_KIND:
-        return f"cluster {name} runs images alone and the job names none"
-    if program.image and offer.kind == PROCESS_KIND:
-        return f"cluster {name} runs commands of its host, not images"
+    if not _suits(program, offer):
+        images = f"cluster {name} runs commands of its host, not images"
+        return (
+            images if program.image else f"cluster {name} runs images alone and the job names none"
+        )
     if not program.things:
         return ""
     if offer.inventory is None:
@@ -72,6 +76,11 @@ def lack(tenant: TenantId, program: Program, name: str, offer: Offer) -> str:
         thing for thing in sorted(program.things) if (tenant, thing) not in offer.inventory.things
     ]
     return f"cluster {name} has no {_words(missing[0])} for tenant '{tenant}'" if missing else ""
+
+
+def _suits(program: Program, offer: Offer) -> bool:
+    """Whether a cluster is of the kind that runs such programs."""
+    return bool(program.image) == (offer.kind != PROCESS_KIND)
 
 
 def _words(thing: Thing) -> str:

@@ -149,6 +149,11 @@ class Follower:
         elif phase is None:
             self._resubmit(batch.jobs.get(job))
 
+    def resubmit(self, rows: Iterable[Job]) -> None:
+        """Jobs that wait and were kept back are so no more."""
+        for row in rows:
+            self._resubmit(row)
+
     def _resubmit(self, row: Job | None) -> None:
         """A job that waits is described anew."""
         if row is not None and row.phase is JobPhase.QUEUED and row.id in self._centre.book.queued:

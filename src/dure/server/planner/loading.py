@@ -15,6 +15,7 @@ from dure.server.declared import Declared, read_declared
 from dure.server.planner.book import Book, Entry, Station
 from dure.server.planner.centre import Centre
 from dure.server.planner.feasible import particular
+from dure.server.planner.suspects import Suspects
 from dure.server.records import REPLACES, order_of, site_of, status_of
 from dure.stores.rows import Attempt, Budget, Job
 from dure.stores.transaction import Transaction
@@ -34,13 +35,14 @@ class Begun:
     """When a budget's period ends: then everything is read anew."""
 
 
-async def begin(tx: Transaction, now_ns: Callable[[], int]) -> Begun:
+async def begin(tx: Transaction, now_ns: Callable[[], int], suspects: Suspects) -> Begun:
     """Read it all."""
     seq = await tx.events.last()
     declared = await read_declared(tx)
     machine = GlobalMachine(GlobalSettings(declared.fleet, declared.policy))
     book = Book(declared, {name: Station(each) for name, each in declared.members.items()})
-    centre = Centre(machine, book, now_ns)
+    suspects.fresh.clear()
+    centre = Centre(machine, book, now_ns, suspects)
     set_tenants(centre, declared)
     rows = [station.member.row for station in book.stations.values()]
     for artefact in specs.artefacts_of(rows):
@@ -103,6 +105,15 @@ async def _take_jobs(tx: Transaction, centre: Centre) -> None:
 
 def _find_orders(centre: Centre, job: Job, attempts: Sequence[Attempt]) -> None:
     """Let the machine know the places of a job."""
+    why_kept = centre.suspects.why_kept(job.id)
+    if why_kept:
+        centre.book.jobs[job.id] = Entry(False, blocked=True, reason=why_kept)
+        return
+    with centre.suspects.blamed({job.id}):
+        _find(centre, job, attempts)
+
+
+def _find(centre: Centre, job: Job, attempts: Sequence[Attempt]) -> None:
     book = centre.book
     try:
         terms = specs.job_terms(job)

@@ -12,6 +12,7 @@ from dure.server.planner.contact import Contact
 from dure.server.planner.deeds import Deeds
 from dure.server.planner.following import BATCH, Follower, Outdated, read_batch
 from dure.server.planner.loading import Begun, begin
+from dure.server.planner.suspects import Suspected, Suspects
 from dure.server.services import Services
 from dure.stores.errors import ExpiredError, FencedError, StoreError
 from dure.stores.rows import Lease
@@ -41,14 +42,17 @@ class Planner:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._suspects = Suspects()
 
     async def lead(self, lease: Lease) -> None:
         """Plan until cancelled; begins anew whenever what it knows may not be what is stored."""
         while True:
             try:
-                await _Term(self._services, lease).run()
+                await _Term(self._services, lease, self._suspects).run()
             except (Outdated, ExpiredError) as reason:
                 _log.info("plans from the start: %s", reason)
+            except Suspected as reason:
+                _log.error("plans from the start: %s", reason, exc_info=reason.__cause__)
             except FencedError:
                 raise
             except StoreError as error:
@@ -74,9 +78,10 @@ class _Every:
 class _Term:
     """From one reading of everything until the next."""
 
-    def __init__(self, services: Services, lease: Lease) -> None:
+    def __init__(self, services: Services, lease: Lease, suspects: Suspects) -> None:
         self._services = services
         self._lease = lease
+        self._suspects = suspects
         self._settings = services.settings
         self._clock_s = asyncio.get_running_loop().time
         self._contact_due = _Every(_CONTACT_S)
@@ -90,7 +95,7 @@ class _Term:
         async with woken_by(self._services.bus, EVENTS) as wakeful:
             began_s = self._clock_s()
             async with self._services.state.reading() as tx:
-                begun = await begin(tx, self._services.now_ns)
+                begun = await begin(tx, self._services.now_ns, self._suspects)
             book = begun.centre.book
             # Every member hears whose plans count from now on, with its whole set.
             begun.centre.deeds.surroundings |= set(book.stations)
@@ -112,11 +117,20 @@ class _Term:
                 self._check_period(begun)
             if self._round_due(news):
                 await asyncio.to_thread(centre.round)
-                self._round_s, news = self._clock_s(), False
+                self._round_s, news = self._clock_s(), await self._let_in(follower)
             self._tell(centre)
             await self._write(centre.take_deeds())
             if not full:
                 await wakeful.sleep(self._pause_s(news))
+
+    async def _let_in(self, follower: Follower) -> bool:
+        """After a round that went well: those who wait for one without many others."""
+        jobs = self._suspects.went_well()
+        if not jobs:
+            return False
+        rows = await self._read(lambda tx: tx.jobs.many(set(jobs)))
+        follower.resubmit(rows)
+        return True
 
     def _round_due(self, news: bool) -> bool:
         pause_s = self._settings.round_s if news else self._settings.idle_round_s

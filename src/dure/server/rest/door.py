@@ -14,12 +14,13 @@ from fastapi import APIRouter, Depends, Request, params
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from dure.api.base import Document, DocumentT, read_document
+from dure.api.base import Document, DocumentT, read_document, said_twice
+from dure.api.complaints import shown_name
 from dure.api.problems import MEDIA_TYPE
 from dure.domain.fleet.accounts import Role
 from dure.server.auth import Caller, ForbiddenError, UnauthenticatedError
 from dure.server.rest.desk import Desk
-from dure.server.rest.problems import RefusedError, misfit
+from dure.server.rest.problems import RefusedError, misfit, wrong
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[Response]])
 JSON = "application/json"
@@ -84,9 +85,13 @@ class Call:
 def parsed(model: type[DocumentT], raw: bytes) -> DocumentT:
     """A body as a document; refused with every field that is wrong."""
     try:
-        return read_document(model, raw)
+        document = read_document(model, raw)
     except ValidationError as error:
         raise misfit(error, model) from error
+    twice = said_twice(raw)
+    if twice:
+        raise wrong(shown_name(twice), "is said twice in one object", "say it once")
+    return document
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:

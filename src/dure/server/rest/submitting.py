@@ -12,10 +12,12 @@ from dure.kit.words import nearest
 from dure.server.auth import Caller, path_of
 from dure.server.rest.known import Catalogue
 from dure.server.rest.problems import wrong
-from dure.server.specs import budget_spec
+from dure.server.specs import budget_spec, program_of
 from dure.stores.ids import new_id
 from dure.stores.rows import AuditEntry, Job, NewEvent
 from dure.stores.submissions import Submission
+from dure.wire import codec
+from dure.wire.kinds import WireError
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ def check(spec: JobSpec, owner: Owner, known: Catalogue, now_ns: int) -> None:
     _check_owner(owner, known)
     _check_names(spec, owner, known)
     _check_profiles(spec)
+    _check_sendable(spec)
     count = spec.array.count if spec.array else 1
     limit = known.quotas.get(owner.tenant)
     if limit is not None and known.live[owner.tenant] + count > limit:
@@ -132,6 +135,14 @@ def _check_profiles(spec: JobSpec) -> None:
             )
 
 
+def _check_sendable(spec: JobSpec) -> None:
+    """Refuse what no member could read: it would hold up the whole plan of a cluster."""
+    try:
+        codec.check(program_of(spec))
+    except WireError as error:
+        raise wrong(error.field, error.what, "simplify it") from error
+
+
 def submission_of(
     spec: JobSpec, owner: Owner, caller: Caller, *, key: str | None, raw: bytes, now_ns: int
 ) -> Submission:
@@ -160,7 +171,7 @@ def submission_of(
         answer.model_dump(mode="json"),
         tuple(_submitted(jobs)),
         key,
-        hashlib.sha256(raw).hexdigest() if key is not None else "",
+        _hash(owner, raw) if key is not None else "",
         (
             AuditEntry(
                 new_id(),
@@ -174,6 +185,11 @@ def submission_of(
             ),
         ),
     )
+
+
+def _hash(owner: Owner, raw: bytes) -> str:
+    """Of a body and of whose it is, which a body may leave to the token."""
+    return hashlib.sha256(owner.path.encode() + b"\0" + raw).hexdigest()
 
 
 def _submitted(jobs: Iterable[Job]) -> Iterable[NewEvent]:

@@ -68,6 +68,17 @@ class Events:
             )
         return rows
 
+    async def latest(self, kind: str, subject: str, limit: int) -> tuple[Event, ...]:
+        """The newest events of a kind about a subject, newest first, without those pruned."""
+        found = await self._link.execute(
+            sa.select(_EVENTS)
+            .where(_EVENTS.c.subject == subject, _EVENTS.c.kind == kind)
+            .order_by(_EVENTS.c.seq.desc())
+            .limit(limit),
+            "events",
+        )
+        return tuple(Event(**row) for row in found.mappings())
+
     async def last(self) -> int:
         """The number of the newest event; 0 before the first."""
         return await self.mark(LAST)

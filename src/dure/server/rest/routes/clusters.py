@@ -10,11 +10,14 @@ from starlette.responses import Response
 from dure.api.access import IssuedToken
 from dure.api.base import LowerName, maybe_moment, moment_text, stored
 from dure.api.clusters import (
+    ClusterDetails,
     ClusterDocument,
     ClusterSpec,
+    NodeDocument,
     PlanDocument,
     PlannedAttempt,
     StateRequest,
+    WarningDocument,
 )
 from dure.api.history import Page
 from dure.domain.fleet.accounts import Role
@@ -26,6 +29,7 @@ from dure.server.rest.door import Admin, Call, Reader, Speaks, answer, route
 from dure.server.rest.named import Named, Part, part_of
 from dure.server.rest.problems import RefusedError, not_found, wrong
 from dure.server.rest.revisions import IF_MATCH, IF_NONE_MATCH, may_overwrite, stamped
+from dure.server.rest.routes.partitions import partition_document
 from dure.server.rest.routes.tokens import issue
 from dure.server.specs import cluster_spec, feeds_named
 from dure.stores.repos.access import Grant
@@ -35,6 +39,7 @@ from dure.stores.transaction import Transaction
 router = APIRouter(prefix="/v1/clusters", tags=["clusters"])
 ClusterName = Annotated[LowerName, Path()]
 CHANGED = "cluster.changed"
+_SHOWN_WARNINGS = 20
 
 
 @route(router, "GET", "", Speaks(gives=Page[ClusterDocument]))
@@ -48,14 +53,39 @@ async def list_clusters(call: Reader, query: Part) -> Response:
     return answer(Page[ClusterDocument](items=documents, cursor=more))
 
 
-@route(router, "GET", "/{name}", Speaks(gives=ClusterDocument))
+@route(router, "GET", "/{name}", Speaks(gives=ClusterDetails))
 async def get_cluster(call: Reader, name: ClusterName) -> Response:
-    """Show one cluster."""
+    """Show one cluster; its nodes and warnings to those who see the whole fleet."""
     async with call.desk.services.state.reading() as tx:
         row, news = await tx.clusters.find(name), await tx.news.find(name)
-    if row is None:
-        raise not_found("cluster", name)
-    return stamped(answer(_document(call, row, news)), row.revision)
+        if row is None:
+            raise not_found("cluster", name)
+        details = ClusterDetails(**dict(_document(call, row, news)))
+        if call.caller.root is None:
+            details = await _detailed(tx, details, news)
+    return stamped(answer(details), row.revision)
+
+
+async def _detailed(
+    tx: Transaction, details: ClusterDetails, news: ClusterNews | None
+) -> ClusterDetails:
+    inventory = heard_of(news).inventory
+    nodes = [
+        NodeDocument(name=node.name, group=node.group, up=node.up, why=node.why)
+        for node in (inventory.nodes if inventory is not None else ())
+    ]
+    wishes = await tx.partitions.all(cluster=details.name)
+    warnings = await tx.events.latest("warning", details.name, _SHOWN_WARNINGS)
+    return details.model_copy(
+        update={
+            "nodes": nodes,
+            "partitions": [partition_document(wish) for wish in wishes],
+            "warnings": [
+                WarningDocument(at=moment_text(each.at_ns), what=str(each.data["what"]))
+                for each in warnings
+            ],
+        }
+    )
 
 
 @route(

@@ -70,7 +70,9 @@ async def follow_events(call: Reader, query: Annotated[StreamQuery, Query()]) ->
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= _MOST_SEQ):
+    # Python turns no longer text into a number.
+    short = text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_SEQ))
+    if not short or int(text) > _MOST_SEQ:
         raise wrong("Last-Event-ID", "is no number of an event", "send the last id you got")
     return int(text)
 
