@@ -10,10 +10,12 @@ import pytest
 from dure.domain.fleet.decisions import Alternative, Explanation, Site
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.ids import ClusterId
+from dure.server.records import inventory_data
 from dure.stores.repos.jobs import Step
 from dure.stores.rows import Attempt
 from dure.stores.transaction import Transaction
 from dure.wire.plain import pack
+from tests.server.members import inventory
 from tests.server.rest.centre import Centre
 
 Dure = Callable[..., tuple[int, str, str]]
@@ -260,3 +262,24 @@ def test_without_a_file_set_changes_what_it_names_and_keeps_the_rest(dure: Dure)
     dure("clusters", "add", "cellar", "--kind", "process", "--region", "kr")
     changed = json.loads(dure("clusters", "set", "cellar", "--set", "pue=1.4")[1])["spec"]
     assert (changed["pue"], changed["region"], changed["kind"]) == (1.4, "kr", "process")
+
+
+@pytest.mark.usefixtures("as_admin")
+def test_a_node_is_asked_to_be_divided_anew_and_the_wish_withdrawn(
+    centre: Centre, dure: Dure
+) -> None:
+    async def add(tx: Transaction) -> None:
+        await tx.news.said("seoul", inventory=inventory_data(inventory()))
+
+    centre.do(add)
+    where = ("clusters", "repartition", "seoul", "node-0")
+    code, out, _ = dure(*where, "all-1g.10gb")
+    assert (code, out) == (0, "node node-0 of seoul shall become all-1g.10gb: asked.\n")
+    (wish,) = json.loads(dure("clusters", "show", "seoul")[1])["partitions"]
+    assert (wish["node"], wish["phase"]) == ("node-0", "asked")
+    code, _, err = dure(*where, "all-7g.80gb")
+    assert code != 0
+    assert "divided as all-1g.10gb" in err
+    assert dure(*where)[0] == 2
+    code, out, _ = dure(*where, "--withdraw")
+    assert (code, out) == (0, "node node-0 of seoul stays as it is.\n")

@@ -12,13 +12,14 @@ import pytest
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Order, Placement, Site
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import Desired, Inventory
+from dure.domain.fleet.protocol import Desired, Inventory, Partition
 from dure.domain.fleet.workloads import Demand, Gang, Service, Work, Workload, WorkloadKind
 from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.member.ports import (
     Carrier,
     InventoryChanged,
     Life,
+    PartitionRefusedError,
     Seen,
     Sight,
     Start,
@@ -356,5 +357,13 @@ class CarrierContract:
                 wrong = Start(start.instance, start.desired, nowhere)
                 with pytest.raises(DureError, match="node 10000"):
                     await carrier.start([wrong])
+
+        run(test)
+
+    def test_devices_that_nobody_divides_here_are_refused_to_be_divided(self, bed: Bed) -> None:
+        async def test() -> None:
+            async with bed.carrier() as carrier, watching(carrier):
+                with pytest.raises(PartitionRefusedError, match="divide"):
+                    await carrier.repartition(Partition(bed.nodes[0], "all-1g.10gb", 1))
 
         run(test)

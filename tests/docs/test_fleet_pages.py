@@ -29,6 +29,7 @@ from dure.server.options import read_settings, with_settings
 from dure.server.settings import Listening, ServerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMAND: Any = get_command(app)
 GUIDE = ROOT / "docs" / "guide"
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
@@ -220,7 +221,7 @@ def test_every_command_exists_with_its_options(line: str) -> None:
         words = shlex.split(part.partition(" > ")[0], posix=False)[1:]
         if not part.startswith("dure"):
             continue
-        command: Any = get_command(app)
+        command = COMMAND
         known: set[str] = set()
         while True:
             known |= {option for each in command.params for option in each.opts}
@@ -277,7 +278,7 @@ def test_compose_of_the_centre_runs_commands_that_exist() -> None:
     found = yaml.safe_load(path.read_text(encoding="utf-8"))
     servers = [each for name, each in found["services"].items() if name.startswith("server-")]
     assert len(servers) == 2
-    command = get_command(app).commands["server"]  # type: ignore[attr-defined]
+    command = COMMAND.commands["server"]
     known = {option for each in command.params for option in each.opts}
     variables = {each.envvar for each in command.params if each.envvar}
     for server in servers:

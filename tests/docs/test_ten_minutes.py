@@ -15,7 +15,8 @@ from tests.kube.cluster import KubeCluster
 from tests.kube.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 180.0
+LIMIT_S = 480
+"""Generous: thirty seconds on an idle machine, ten times that on a very busy one."""
 _SECTION = (ROOT / "README.md").read_text(encoding="utf-8").partition("in ten minutes\n")[2]
 _BLOCKS = re.findall(r"```console\n(.*?)```", _SECTION, flags=re.DOTALL)
 _VARIES = (
@@ -80,13 +81,13 @@ class Desk:
         programs = [str(ROOT / ".venv" / "bin"), env.get("PATH", ""), os.environ["PATH"]]
         own_env["PATH"] = os.pathsep.join(filter(None, programs))
         done = subprocess.run(
-            ["setpriv", "--pdeathsig", "KILL", "bash", "-eu", "-c", script],
+            # Ends the whole group, servers and members with it.
+            ["timeout", "--kill-after=10", str(LIMIT_S), "bash", "-eu", "-c", script],
             cwd=self.folder,
             env=own_env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=LIMIT_S,
             check=False,
         )
         assert done.returncode == 0, done.stdout + self.words()

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from dure.api.clusters import ClusterKind, ClusterSpec
+from dure.api.clusters import ClusterKind, ClusterSpec, NodeDocument, PartitionDocument
 from dure.api.job_views import JobDocument
 from dure.api.jobs import JobSpec
 from dure.api.tenancy import TenantSpec
 from dure.client.fleet import FleetClient, calls
 from dure.client.fleet.config import Context
-from dure.domain.fleet.lifecycle import JobPhase
+from dure.domain.fleet.lifecycle import JobPhase, PartitionPhase
 from tests.e2e.conftest import DURE, LIMIT_S
 
 NODES = """
@@ -197,3 +197,27 @@ def test_nothing_is_lost_or_doubled_when_member_and_server_are_killed(fleet: Fle
         assert fleet.job(job).attempt == 1
     assert sorted(mark.read_text().split()) == ["a", "b", "c", "late"]
     assert fleet.kill("member", signal.SIGTERM) == 0
+
+
+@pytest.mark.slow
+def test_a_wish_to_divide_a_node_goes_down_to_its_member_and_its_answer_comes_back(
+    fleet: Fleet,
+) -> None:
+    fleet.until("nodes", lambda: fleet.client.do(calls.get_cluster("local")).nodes)
+    asked = fleet.client.do(calls.partition_node("local", "a", "all-1g.10gb"))
+    assert asked.phase is PartitionPhase.ASKED
+
+    def wish() -> PartitionDocument:
+        (found,) = fleet.client.do(calls.get_cluster("local")).partitions
+        return found
+
+    fleet.until("an end", lambda: wish().phase.ended)
+    assert wish().phase is PartitionPhase.REFUSED
+    assert "a cluster of processes cannot divide devices anew" in wish().reason
+    job = fleet.submit("after", "true")
+    fleet.until_phase(job, JobPhase.SUCCEEDED)
+    fleet.until("both nodes", lambda: all(node.up for node in nodes(fleet)))
+
+
+def nodes(fleet: Fleet) -> list[NodeDocument]:
+    return fleet.client.do(calls.get_cluster("local")).nodes

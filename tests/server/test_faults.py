@@ -1,10 +1,14 @@
 """The database or the bus is killed under a server: work goes on, later."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.protocol import Outcome, RunPhase
 from dure.server.core import running
+from dure.server.main import prepared
 from dure.stores.bus.nats import NatsBus
 from dure.stores.store import Store
 from tests.server.centres import QUICK, SPEC, World, prepare, world
@@ -62,3 +66,18 @@ async def test_a_database_that_was_killed_is_found_again_and_nothing_is_lost_or_
         second = await centre.submit()
         await member.until(lambda me: [k for k in me.desired if k.job == second], 60)
         assert len(await centre.attempts(job)) == 1
+
+
+@asynchronous
+async def test_a_server_that_starts_before_its_database_waits_for_it(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    async with Store.open(postgres.fresh()) as store:
+        postgres.kill()
+        starting = asyncio.create_task(prepared(store, token, within_s=120.0))
+        await asyncio.sleep(1.0)
+        assert not starting.done()
+        await asyncio.to_thread(postgres.program.start)
+        await starting
+        assert token.read_text(encoding="utf-8").strip()

@@ -164,7 +164,11 @@ class Nats:
     def start(self) -> None:
         """Start it where it does not run, and wait until it takes connections."""
         self.program.start()
-        wait_until("NATS takes connections", lambda: _answers(self.port), LIMIT_S)
+        wait_until("NATS takes connections", self.ready, LIMIT_S)
+
+    def ready(self) -> bool:
+        """Whether it takes connections."""
+        return _answers(self.port)
 
     def kill(self) -> None:
         """End it at once."""

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from dure.api.problems import FieldProblem
-from dure.kit.words import BOUNDS, KINDS, nearest
+from dure.kit.words import BOUNDS, KINDS, nearest, printable
 
 MOST_COMPLAINTS = 20
 """Of one document; who has more reads the description first."""
@@ -59,11 +59,6 @@ def place(steps: Iterable[str | int]) -> str:
 def shown_name(name: str) -> str:
     """A name that somebody wrote, if that is short, and nothing that could steer a terminal."""
     return printable(name if len(name) <= _MOST_NAME else f"{name[:_MOST_NAME]}…")
-
-
-def printable(text: str) -> str:
-    """The same text with a question mark for each character that could steer a terminal."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _complaint(error: ErrorDetails, model: type[BaseModel]) -> FieldProblem:

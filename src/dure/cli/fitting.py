@@ -9,6 +9,8 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from dure.kit.words import printable
+
 Row = TypeVar("Row")
 
 _GAP = 2
@@ -28,7 +30,7 @@ class Column(Generic[Row]):
 
 def fitting_table(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int) -> Table:
     """The rows as a table of at most that width, as far as columns of rank 0 allow."""
-    cells = [[column.cell(row) for column in columns] for row in rows]
+    cells = [[_as_it_is(column.cell(row)) for column in columns] for row in rows]
     widths = [
         max([cell_len(column.heading), *(cell_len(str(line[index])) for line in cells)])
         for index, column in enumerate(columns)
@@ -59,3 +61,8 @@ def fitting_table(columns: Sequence[Column[Row]], rows: Sequence[Row], width: in
     for line in cells:
         table.add_row(*(line[i] for i in shown))
     return table
+
+
+def _as_it_is(cell: str | Text) -> Text:
+    """What others wrote: no markup, and nothing that steers the terminal."""
+    return cell if isinstance(cell, Text) else Text(printable(cell))

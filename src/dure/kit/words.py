@@ -34,3 +34,8 @@ def nearest(word: str, known: Iterable[str], kind: str = "one of") -> str:
     meant = word[:_MOST_COMPARED].lower()
     close = difflib.get_close_matches(meant, by_lower, n=1, cutoff=0.6)
     return f"did you mean '{by_lower[close[0]]}'?" if close else f"use {kind} {', '.join(words)}"
+
+
+def printable(text: str) -> str:
+    """The same text with a question mark for each character that could steer a terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)

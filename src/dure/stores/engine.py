@@ -39,8 +39,9 @@ def open_engine(address: str, settings: StoreSettings) -> AsyncEngine:
     """An engine for the address; connects to nothing yet."""
     try:
         url = make_url(address)
-    except sa.exc.ArgumentError as error:
-        raise InputError(f"{address!r} is no address of a database", _FORMS) from error
+    except (sa.exc.ArgumentError, ValueError):
+        # Not repeated, nor is its cause: it may hold a password.
+        raise InputError("what is given is no address of a database", _FORMS) from None
     backend = url.get_backend_name()
     if backend == "sqlite":
         return _sqlite(url, settings)

@@ -4,6 +4,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dure.client.fleet import calls
 from dure.client.fleet.config import Context, config_file, load_context, save_context
 from dure.client.fleet.errors import RefusedError, UnreachableError, refusal
 from dure.client.fleet.patience import Patience, Tries
@@ -47,6 +48,31 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(environment: dict[str, str
     file.write_text("contexts:\n  a:\n    server: x\n")
     with pytest.raises(InputError, match="servers"):
         load_context("", environment)
+
+
+@pytest.mark.parametrize("token", ["dure_a\nb", "dure_é", "dure_a b", "dure_\x00"])
+def test_a_token_that_cannot_be_sent_is_refused_and_not_repeated(
+    environment: dict[str, str], token: str
+) -> None:
+    for server in ({}, {"DURE_SERVER": "http://a"}):
+        with pytest.raises(InputError, match="DURE_TOKEN: is no token") as refused:
+            load_context("", environment | server | {"DURE_TOKEN": token})
+        assert "dure_" not in str(refused.value)
+    around = load_context("", environment | {"DURE_TOKEN": " dure_a\r\n"})
+    assert around.token == "dure_a"
+
+
+def test_no_name_leads_to_another_part_of_the_interface() -> None:
+    for call in (
+        calls.get_tenant("../clusters/seoul"),
+        calls.get_tenant("acme/../.."),
+        calls.get_job(".."),
+        calls.get_job("../clusters/seoul"),
+        calls.get_cluster("seoul/../busan"),
+    ):
+        path = httpx.URL(f"http://centre{call.path}").raw_path.decode()
+        assert path.startswith(("/v1/tenants/", "/v1/jobs/", "/v1/clusters/seoul%2F"))
+        assert path == call.path
 
 
 class Clock:

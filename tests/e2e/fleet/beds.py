@@ -119,6 +119,7 @@ class KubernetesBed:
         self.name = name
         self.cluster = cluster
         self._folder = folder
+        self.node_names: list[str] = []
         self.lines = Lines()
         self._parts = [_killable(name, cluster, number) for number in range(len(_of(cluster)))]
         cluster.start()
@@ -139,6 +140,7 @@ class KubernetesBed:
     def add_node(self, name: str, resources: Mapping[str, str]) -> None:
         """One more node on paper, of such GPUs."""
         self.cluster.add_nodes(name, resources=resources, labels=_GPUS)
+        self.node_names.append(name)
 
     def join(self, grpc_ports: Sequence[int], token: Path) -> None:
         """Make its member; not started."""

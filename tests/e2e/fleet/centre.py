@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -122,10 +121,6 @@ class Centre:
             if part.program.runs and part.program.pid == pid:
                 return part
         return None
-
-    def parts(self) -> Sequence[Part]:
-        """All its processes."""
-        return self.servers
 
     def close(self) -> None:
         """End them."""

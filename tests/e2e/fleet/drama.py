@@ -63,7 +63,14 @@ class Drama:
     _late_done: bool = False
 
     def run(self) -> Figures:
-        """Everything; fails where something is not as it must be."""
+        """Everything; fails where something is not as it must be, with what the processes said."""
+        try:
+            return self._run()
+        except AssertionError:
+            print(self.fleet.words())  # noqa: T201
+            raise
+
+    def _run(self) -> Figures:
         fleet, jobs = self.fleet, sum(entry.count for entry in self.entries)
         figures = Figures(self.seed, jobs)
         print(_SAY.format(f"seed {self.seed}, {jobs} jobs, {len(self.faults)} faults"))  # noqa: T201

@@ -10,7 +10,7 @@ from dure.client.fleet import calls
 from tests.e2e.fleet.beds import TENANT, Bed
 from tests.e2e.fleet.centre import Centre
 from tests.e2e.fleet.parts import Part, wait_for
-from tests.stores.services import Nats, Postgres, _answers
+from tests.stores.services import Nats, Postgres
 
 
 class Fleet:
@@ -70,5 +70,5 @@ class Fleet:
 def _store_parts(postgres: Postgres, nats: Nats) -> list[Part]:
     return [
         Part(postgres.program, postgres.ready, wanted=True, restless=True),
-        Part(nats.program, lambda: _answers(nats.port), wanted=True),
+        Part(nats.program, nats.ready, wanted=True),
     ]

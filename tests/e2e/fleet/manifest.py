@@ -36,8 +36,6 @@ class Entry:
     """How often its program fails; None: that is not counted."""
     attempts: int | None = None
     """How many attempts there are at most; None: any number."""
-    reason: str = ""
-    """What its reason must contain."""
     count: int = 1
 
     @property

@@ -36,7 +36,6 @@ class Part:
     """What people call it; empty: as its program."""
     wanted: bool = False
     frozen: bool = False
-    starts: int = 0
     logged_bytes: int = 0
     """Of its log before its present life."""
     deaths: list[str] = field(default_factory=list)
@@ -53,7 +52,7 @@ class Part:
             return
         file = self.program.log_file
         self.logged_bytes = file.stat().st_size if file.exists() else 0
-        self.wanted, self.starts = True, self.starts + 1
+        self.wanted = True
         self.program.start()
 
     def kill(self) -> None:

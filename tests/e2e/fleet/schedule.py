@@ -91,7 +91,6 @@ class Stagehand:
     """Faults whose target had one already."""
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
-    _busy: dict[str, int] = field(default_factory=dict)
 
     def perform(self, meanwhile: Callable[[], None]) -> None:
         """All faults in their time."""

@@ -180,6 +180,7 @@ class Witness:
     scenes: tuple[Scene, ...]
     exclusive: set[str] = field(default_factory=set)
     """Jobs that must never run twice at once."""
+    lag_s: float = LAG_S
     _since: dict[str, tuple[float, frozenset[Key]]] = field(default_factory=dict)
     doubled: dict[str, str] = field(default_factory=dict)
     """Jobs that did, and how."""
@@ -197,8 +198,10 @@ class Witness:
             since_s, before = self._since.get(job, (now_s, keys))
             self._since[job] = (since_s if before == keys else now_s, keys)
             self.longest_s = max(self.longest_s, now_s - since_s)
-            if now_s - since_s > LAG_S:
-                self.doubled[job] = f"attempts {sorted(key[1] for key in keys)} for over {LAG_S} s"
+            if now_s - since_s > self.lag_s:
+                self.doubled[job] = (
+                    f"attempts {sorted(key[1] for key in keys)} for over {self.lag_s} s"
+                )
         for job in self._since.keys() - running.keys():
             del self._since[job]
 

@@ -80,11 +80,6 @@ class Verdict:
     ends: Counter[str] = field(default_factory=Counter)
     attempts: int = 0
 
-    @property
-    def right(self) -> bool:
-        """Whether everything is as it should be."""
-        return not (self.wrong or self.lost or self.twice)
-
 
 def unfinished(centre: Centre, jobs: Mapping[str, Entry]) -> list[str]:
     """Jobs that have yet to end by themselves."""

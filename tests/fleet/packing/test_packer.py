@@ -302,6 +302,13 @@ def test_fragmentation_is_the_share_of_free_capacity_nobody_can_use() -> None:
     assert packer.fragmentation() == pytest.approx(0.25 * 600 / 1600)
 
 
+def test_fragmentation_is_never_less_than_none_whatever_the_weights_round_to() -> None:
+    packer = Packer([_gpu_node(8)], 1)
+    weights = (0.8444218515250481, 0.7579544029403025, 0.420571580830845)
+    packer.expect({packer.number(_part(100 * (n + 1))): w for n, w in enumerate(weights)})
+    assert 0.0 <= packer.fragmentation() < 1e-9
+
+
 def test_a_place_that_is_not_free_is_refused_and_nothing_changes() -> None:
     packer = Packer([_gpu_node(1)], 1)
     shape = packer.number(_part(600))

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from dure.domain.fleet.protocol import (
 from dure.domain.ids import ClusterId
 from dure.kube.requests import Scope
 from dure.kube.resources import PODS, Object
+from dure.member.kube.election import LeaseTimes
 from dure.member.link.servers import Server
 from dure.member.link.session import Centre as CentreAddress
 from dure.member.main import serve
@@ -42,7 +44,12 @@ HERE = ClusterId("here")
 @contextlib.asynccontextmanager
 async def member(bed: KubeBed, made: Centre, config: Path | None = None) -> AsyncIterator[None]:
     at = CentreAddress([Server("127.0.0.1", made.port, secure=False)], "secret")
-    where = KubernetesOptions(bed.cluster.kubeconfig, namespace=bed.namespace, config=config)
+    where = KubernetesOptions(
+        bed.cluster.kubeconfig,
+        namespace=bed.namespace,
+        config=config,
+        identity=secrets.token_hex(4),
+    )
     task = asyncio.create_task(serve(MemberOptions(HERE, at, where)))
     try:
         yield
@@ -72,57 +79,46 @@ def test_a_node_is_divided_anew_end_to_end_unless_its_devices_are_in_use(
     config.write_text("partitioner: mig-manager\n")
     node = bed.nodes[0]
 
-    def status(number: int) -> PartitionStatus | None:
-        found = [
-            each
-            for report in made.reports
-            for each in report.partitions
-            if (each.node, each.number) == (node, number)
-        ]
-        return found[-1] if found else None
-
-    def ended(number: int) -> bool:
-        found = status(number)
-        return found is not None and found.phase.ended
-
-    async def wish(number: int, *desired: Desired) -> None:
+    async def wish(made: Centre, number: int, *desired: Desired) -> None:
         wishes = (Partition(node, "all-1g.10gb", number),)
         made.around = replace(made.around, partitions=wishes)
         await made.want(*desired)
 
     async def scenario() -> None:
-        async with member(bed, made, config):
-            await made.until("a link", lambda: made.reports)
-            gang = wanted(bed, made, bed.program(), workers=16)
-            await made.want(gang)
-            await made.until("it to run", lambda: phase(made, gang) is RunPhase.RUNNING)
-            await wish(1, gang)
-            await made.until("a refusal", lambda: ended(1))
-            refused = status(1)
-            assert refused is not None
-            assert refused.phase is PartitionPhase.REFUSED
-            assert "used by" in refused.why
-            assert LABEL not in labels(bed, node)
-            await made.want()
-            await made.until("all devices to be free", lambda: not pods(bed))
-            await wish(2)
-            await made.until("the label", lambda: labels(bed, node).get(LABEL) == "all-1g.10gb")
-            assert not shown(made, node).up
-        # Another member goes on; meanwhile the node's manager is at work.
-        async with member(bed, made, config):
-            divide(bed, node)
-            await made.until("an end", lambda: ended(2))
-            assert status(2) == PartitionStatus(node, 2, PartitionPhase.DONE)
-            await made.until("the node to be used again", lambda: shown(made, node).up)
-            assert "-mig" in shown(made, node).group
-
-    async def whole() -> None:
-        nonlocal made
         async with centre(silence_s=30.0) as made:
-            await scenario()
+            async with member(bed, made, config):
+                await made.until("a link", lambda: made.reports)
+                gang = wanted(bed, made, bed.program(), workers=16)
+                await made.want(gang)
+                await made.until("it to run", lambda: phase(made, gang) is RunPhase.RUNNING)
+                await wish(made, 1, gang)
+                await made.until("a refusal", lambda: end_of(made, 1))
+                refused = end_of(made, 1)
+                assert refused is not None
+                assert refused.phase is PartitionPhase.REFUSED
+                assert "used by" in refused.why
+                assert LABEL not in labels(bed, node)
+                await made.want()
+                await made.until("all devices to be free", lambda: not pods(bed))
+                await wish(made, 2)
+                await made.until("the label", lambda: LABEL in labels(bed, node))
+                assert labels(bed, node)[LABEL] == "all-1g.10gb"
+                await made.until("it to be held", lambda: not shown(made, node).up)
+            # Another member goes on; meanwhile the node's manager is at work.
+            async with member(bed, made, config):
+                divide(bed, node)
+                await made.until("an end", lambda: end_of(made, 2))
+                assert end_of(made, 2) == PartitionStatus(node, 2, PartitionPhase.DONE)
+                await made.until("the node to be used again", lambda: shown(made, node).up)
+                assert "-mig" in shown(made, node).group
 
-    made: Centre = None  # type: ignore[assignment]
-    asyncio.run(whole())
+    asyncio.run(scenario())
+
+
+def end_of(made: Centre, number: int) -> PartitionStatus | None:
+    """How a wish ended."""
+    told = [each for report in made.reports for each in report.partitions]
+    return next((each for each in told if each.number == number and each.phase.ended), None)
 
 
 LABEL = "nvidia.com/mig.config"
@@ -195,5 +191,21 @@ def test_jobs_run_as_pods_end_are_released_and_survive_their_member(bed: KubeBed
                 async with client_of(bed.cluster) as client, asyncio.timeout(120):
                     while await client.list(PODS, Scope(bed.namespace)):
                         await asyncio.sleep(0.2)
+
+    asyncio.run(scenario())
+
+
+def test_a_member_that_ends_cleanly_leaves_the_lead_to_the_next_at_once(bed: KubeBed) -> None:
+    async def scenario() -> None:
+        async with centre(silence_s=30.0) as made, contextlib.AsyncExitStack() as second:
+            async with member(bed, made):
+                await made.until("a link", lambda: made.reports)
+                await second.enter_async_context(member(bed, made))
+                await asyncio.sleep(3.0)  # the second has asked for the lease, and not got it
+                assert len(made.hellos) == 1
+                loop = asyncio.get_running_loop()
+            ended_s = loop.time()
+            await made.until("the second to act", lambda: len(made.hellos) == 2)
+            assert loop.time() - ended_s < LeaseTimes().lasts_s / 2
 
     asyncio.run(scenario())

@@ -82,6 +82,26 @@ def test_a_second_writer_is_found_out_and_loses_nothing(kube: KubeCluster, names
 
 
 @pytest.mark.kube
+def test_a_save_that_nobody_waits_for_any_more_is_no_second_writer(
+    kube: KubeCluster, namespace: str
+) -> None:
+    async def test() -> None:
+        async with client_in(kube, namespace) as client:
+            memory = SecretMemory(client, "memory")
+            await memory.load()
+            await memory.save({"key": 0})
+            for number in range(1, 20):
+                saving = asyncio.create_task(memory.save({"key": number}))
+                await asyncio.sleep(number * 0.001)
+                saving.cancel()
+                await asyncio.gather(saving, return_exceptions=True)
+            await memory.save({"key": "last"})
+            assert await SecretMemory(client, "memory").load() == {"key": "last"}
+
+    run(test())
+
+
+@pytest.mark.kube
 def test_a_save_survives_the_death_of_the_api_server(kube: KubeCluster, namespace: str) -> None:
     async def test() -> None:
         async with client_in(kube, namespace) as client:

@@ -218,6 +218,19 @@ def test_what_is_fenced_ends_also_where_the_member_is_dead(folder: Path) -> None
     asyncio.run(scenario())
 
 
+def test_a_server_that_ends_every_link_at_once_is_asked_ever_less_often(folder: Path) -> None:
+    async def scenario() -> None:
+        async with centre() as made, member(folder, made.port):
+            await made.until("a link", lambda: made.hellos)
+            began = asyncio.get_running_loop().time()
+            while asyncio.get_running_loop().time() - began < 4.0:
+                made.deaf_after = 0
+                await asyncio.sleep(0.02)
+            assert len(made.hellos) < 9  # 0.1 to 0.2 s, and twice as much each time
+
+    asyncio.run(scenario())
+
+
 def test_addresses_of_servers_are_checked() -> None:
     assert server_of("centre.example:443", Trust()).secure
     assert not server_of("http://127.0.0.1:8", Trust()).secure

@@ -30,7 +30,7 @@ nodes:
     )
     assert (first.cpu_milli, first.host_memory_bytes) == (4000, 8 * GIB)
     assert (second.name, second.count) == ("a100-whole", 2)
-    facts = nodes.inventory().nodes
+    facts = nodes.inventory(frozenset()).nodes
     assert [fact.up for fact in facts] == [True, False, True, True]
 
 

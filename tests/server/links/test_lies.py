@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import pytest
 
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import Site
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
 from dure.domain.fleet.protocol import (
     AttemptKey,
+    AttemptStatus,
     Inventory,
     Outcome,
     PlanAnswer,
@@ -22,7 +22,6 @@ from dure.domain.fleet.protocol import (
 )
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.server.links.claims import MOST_GROUPS, MOST_WARNINGS, credible
-from dure.stores.errors import StoreUnavailableError
 from dure.stores.rows import Attempt, Event
 from tests.server.centres import World, world
 from tests.server.members import PROFILE, FakeMember, group, linked, summary
@@ -133,8 +132,9 @@ async def test_nothing_that_a_member_says_of_another_cluster_s_job_changes_it(
         await _heard(liar)
         assert (await centre.job(job), await centre.attempts(job)) == before
         async with centre.store.reading() as tx:
-            assert not await tx.spends.summed("acme", 0, MOST, ())
+            (spent,) = await tx.spends.summed("acme", 0, MOST, ())
             reported = [each for each in await tx.events.since(0, 10_000) if "loads" in each.data]
+        assert spent.device_s == 0
         assert not any(each.data["loads"] or each.data["usage"] for each in reported)
         await honest.ended(key, Outcome.SUCCEEDED)
         await centre.phase(job, JobPhase.SUCCEEDED)
@@ -203,26 +203,17 @@ async def test_an_answer_to_a_plan_that_nobody_made_is_refused_and_spoils_nothin
             await centre.phase(job, JobPhase.SUCCEEDED)
 
 
-@asynchronous
-async def test_while_the_database_is_away_no_token_counts_as_revoked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with world(_sqlite(tmp_path)) as centre:
-
-        def away() -> Any:
-            raise StoreUnavailableError("the database does not answer", "try again")
-
-        with monkeypatch.context() as cut:
-            cut.setattr(centre.store, "reading", away)
-            async with linked(centre.port, centre.secrets["seoul"], "seoul") as member:
-                code, _ = await member.refusal()
-        assert code is grpc.StatusCode.UNAVAILABLE
-        async with linked(centre.port, centre.secrets["seoul"], "seoul") as member:
-            assert member.welcome is not None
+def test_what_a_program_wrote_steers_no_terminal() -> None:
+    key = AttemptKey(WorkloadId("job"), 1)
+    words = "\x1b]0;title\x07\nline\u2028 two\x9b31m " + "x" * 5000
+    status = AttemptStatus(key, RunPhase.GONE, Outcome.FAILED, words)
+    (told,) = credible(Report(1, 1, False, attempts=(status,)), "seoul").attempts
+    assert told.why.startswith("?]0;title? line two?31m xxx")
+    assert len(told.why) == 1000
 
 
 def test_an_honest_report_stays_as_it_is() -> None:
     report = Report(1, 1, True, sites=(summary("seoul", 3),), inventory=inventory(GPUS))
-    assert credible(report, "seoul") is report
+    assert credible(report, "seoul") == report
     other = replace(summary("seoul", 3), site=Site(ClusterId("busan"), "gpus"))
     assert credible(replace(report, sites=(other,)), "seoul").sites == ()

@@ -6,6 +6,7 @@ import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import grpc
 import pytest
@@ -16,6 +17,7 @@ from dure.domain.fleet.protocol import AttemptKey, Hello, Outcome, Report, RunPh
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.server.links.service import SERVICE
 from dure.server.ports import NotLinkedHere
+from dure.stores.errors import StoreUnavailableError
 from dure.stores.repos.access import Grant
 from dure.wire.codec import from_member
 from dure.wire.parts import MOST_MESSAGE_BYTES
@@ -62,6 +64,21 @@ async def test_only_the_token_of_a_cluster_s_own_member_opens_a_link(tmp_path: P
         wrong = await _say(centre.port, centre.secrets["busan"], _HELLO)
         assert wrong.code() is grpc.StatusCode.PERMISSION_DENIED
         assert "this token is of cluster busan, not of seoul" in str(wrong.details())
+
+
+@asynchronous
+async def test_while_the_database_is_away_no_token_counts_as_revoked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world(_sqlite(tmp_path)) as centre:
+
+        def away() -> NoReturn:
+            raise StoreUnavailableError("the database does not answer", "try again")
+
+        with monkeypatch.context() as cut:
+            cut.setattr(centre.store, "reading", away)
+            refused = await _say(centre.port, centre.secrets["seoul"], _HELLO)
+        assert refused.code() is grpc.StatusCode.UNAVAILABLE
 
 
 @asynchronous

@@ -1,4 +1,4 @@
-"""Databases of a bench's own: SQLite in a folder, and one on a PostgreSQL server if there is one."""
+"""Databases of a bench: SQLite in a folder, and one on a PostgreSQL server if there is one."""
 
 import secrets
 from collections.abc import Iterator

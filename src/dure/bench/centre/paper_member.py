@@ -1,6 +1,7 @@
 """A member on paper: a real gRPC link, a desired set in memory, attempts that are said to run."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -43,6 +44,10 @@ _CPU_MILLI, _HOST_BYTES = 128_000, 1024 * GIB
 _IN_A_REPORT = 2000
 """Attempts in one report: as many as fit into a message."""
 _PING_S = 2.0
+_AGAIN_S = 0.5
+_WELCOME_S = 60.0
+
+_log = logging.getLogger(__name__)
 
 
 def inventory(nodes: int) -> Inventory:
@@ -78,11 +83,13 @@ class PaperMember:
 
     cluster: str
     nodes: int
-    line: Any
     desired: dict[AttemptKey, Desired] = field(default_factory=dict)
     running: set[AttemptKey] = field(default_factory=set)
     acked: int = 0
     welcome: asyncio.Event = field(default_factory=asyncio.Event)
+    links: int = 0
+    """How often a link was opened."""
+    _line: Any = None
     _seq: int = 0
     _parts: PlanAssembler = field(default_factory=PlanAssembler)
 
@@ -91,15 +98,18 @@ class PaperMember:
         """Whether the centre has stored every report."""
         return self.acked == self._seq
 
-    async def live(self) -> None:
-        """Say hello, then listen until cancelled."""
+    async def live(self, line: Any) -> None:
+        """Say hello, then listen until the link is over."""
+        self._line, self._parts = line, PlanAssembler()
+        self.links += 1
         await self._say(Hello(ClusterId(self.cluster), KIND, "paper", __version__))
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._listen())
-            tasks.create_task(self._ping())
+            pinging = tasks.create_task(self._ping())
+            await self._listen()
+            pinging.cancel()
 
     async def _say(self, word: MemberWord) -> None:
-        await self.line.write(from_member(word))
+        await self._line.write(from_member(word))
 
     async def _ping(self) -> None:
         while True:
@@ -107,7 +117,7 @@ class PaperMember:
             await self._say(Ping())
 
     async def _listen(self) -> None:
-        while (raw := await self.line.read()) is not grpc.aio.EOF:
+        while (raw := await self._line.read()) is not grpc.aio.EOF:
             word = heard_from_centre(raw)
             match word:
                 case pb.PlanPart():
@@ -158,24 +168,30 @@ def _batches(told: Sequence[AttemptStatus], size: int) -> Iterator[tuple[Attempt
 
 @asynccontextmanager
 async def linked(port: int, secret: str, cluster: str, nodes: int) -> AsyncIterator[PaperMember]:
-    """A member with an open link, gone when the context is left."""
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        call = channel.stream_stream(
-            f"/{SERVICE}/Link",
-            request_serializer=pb.FromMember.SerializeToString,
-            response_deserializer=pb.ToMember.FromString,
-        )(metadata=(("authorization", f"Bearer {secret}"),))
-        member = PaperMember(cluster, nodes, call)
-        living = asyncio.create_task(member.live())
-        try:
-            await asyncio.wait(
-                [living, asyncio.ensure_future(member.welcome.wait())],
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if living.done():
-                living.result()
-            yield member
-        finally:
-            living.cancel()
-            await asyncio.gather(living, return_exceptions=True)
-            call.cancel()
+    """A member whose link is open, and opened anew where it is lost, until the context is left."""
+    member = PaperMember(cluster, nodes)
+    living = asyncio.create_task(_live(member, f"127.0.0.1:{port}", secret))
+    try:
+        async with asyncio.timeout(_WELCOME_S):
+            await member.welcome.wait()
+        yield member
+    finally:
+        living.cancel()
+        await asyncio.gather(living, return_exceptions=True)
+
+
+async def _live(member: PaperMember, address: str, secret: str) -> None:
+    async with grpc.aio.insecure_channel(address) as channel:
+        while True:
+            call = channel.stream_stream(
+                f"/{SERVICE}/Link",
+                request_serializer=pb.FromMember.SerializeToString,
+                response_deserializer=pb.ToMember.FromString,
+            )(metadata=(("authorization", f"Bearer {secret}"),))
+            try:
+                await member.live(call)
+            except* (grpc.aio.AioRpcError, asyncio.InvalidStateError) as lost:
+                _log.info("a link of the member on paper was lost: %s", lost.exceptions[0])
+            finally:
+                call.cancel()
+            await asyncio.sleep(_AGAIN_S)

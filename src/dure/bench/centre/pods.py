@@ -36,6 +36,8 @@ _NODE_LABELS = {
 _WAIT_S = 60.0
 """For what is on its way when the last job was submitted."""
 _POLL_S = 0.1
+_END_POLL_S = 5.0
+"""Between two looks at all jobs, which cost the server more than anything else here."""
 
 
 @dataclass(frozen=True)
@@ -247,5 +249,5 @@ async def _ended(client: AsyncFleetClient, jobs: set[str]) -> int:
             found += job.id in jobs
         if found == len(jobs):
             break
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(_END_POLL_S)
     return found

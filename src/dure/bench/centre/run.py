@@ -170,7 +170,17 @@ def _pages(wanted: Wanted, tell: Tell) -> Part:
     title = f"{wanted.jobs:,} jobs, {wanted.live:,} of them live"
     grids = (Grid(f"Pages of {title}", columns, rows), Grid(f"A server with {title}", much, memory))
     verdicts = tuple(verdict for one in found for verdict in _page_verdicts(one))
-    return Part(grids, verdicts, {one.database: asdict(one) for one in found})
+    return Part(grids, verdicts, {one.database: _page_figures(one) for one in found})
+
+
+def _page_figures(one: pages.PageTimes) -> dict[str, Any]:
+    shares = (50, 99, 100)
+    return asdict(one) | {
+        "pages_s": {
+            name: {str(share): percentile(times_s, share) for share in shares}
+            for name, times_s in one.pages_s.items()
+        }
+    }
 
 
 def _percentiles_ms(times_s: list[float]) -> tuple[str, ...]:

@@ -82,7 +82,13 @@ def _seen(revision: int) -> dict[str, str]:
 
 
 def _part(name: str) -> str:
-    return quote(name, safe="")
+    # Dots alone would lead elsewhere, as in the paths of files.
+    return "%2E" * len(name) if name in {".", ".."} else quote(name, safe="")
+
+
+def _path(node: str) -> str:
+    """A node of the tenants' tree as parts of a path."""
+    return "/".join(_part(each) for each in node.split("/"))
 
 
 # Jobs
@@ -134,17 +140,17 @@ def list_tenants(cursor: str = "") -> Ask[Page[TenantDocument]]:
 
 def get_tenant(path: str) -> Ask[TenantDocument]:
     """One node."""
-    return _get(f"/v1/tenants/{quote(path)}", TenantDocument)
+    return _get(f"/v1/tenants/{_path(path)}", TenantDocument)
 
 
 def put_tenant(path: str, spec: TenantSpec, revision: int | None = None) -> Ask[TenantDocument]:
     """Create or change a node."""
-    return _put(f"/v1/tenants/{quote(path)}", TenantDocument, spec, revision)
+    return _put(f"/v1/tenants/{_path(path)}", TenantDocument, spec, revision)
 
 
 def delete_tenant(path: str, revision: int) -> Ask[Nothing]:
     """Remove a node."""
-    return _delete(f"/v1/tenants/{quote(path)}", revision)
+    return _delete(f"/v1/tenants/{_path(path)}", revision)
 
 
 def list_pools(cursor: str = "") -> Ask[Page[PoolDocument]]:
@@ -230,19 +236,19 @@ def list_budgets(cursor: str = "") -> Ask[Page[BudgetDocument]]:
 
 def get_budget(tenant: str, name: str) -> Ask[BudgetDocument]:
     """One budget."""
-    return _get(f"/v1/budgets/{quote(tenant)}/{_part(name)}", BudgetDocument)
+    return _get(f"/v1/budgets/{_path(tenant)}/{_part(name)}", BudgetDocument)
 
 
 def put_budget(
     tenant: str, name: str, spec: BudgetSpec, revision: int | None = None
 ) -> Ask[BudgetDocument]:
     """Create or change a budget."""
-    return _put(f"/v1/budgets/{quote(tenant)}/{_part(name)}", BudgetDocument, spec, revision)
+    return _put(f"/v1/budgets/{_path(tenant)}/{_part(name)}", BudgetDocument, spec, revision)
 
 
 def delete_budget(tenant: str, name: str, revision: int) -> Ask[Nothing]:
     """Remove a budget."""
-    return _delete(f"/v1/budgets/{quote(tenant)}/{_part(name)}", revision)
+    return _delete(f"/v1/budgets/{_path(tenant)}/{_part(name)}", revision)
 
 
 def get_bill(tenant: str, since: str, until: str, by: BillLevel) -> Ask[BillDocument]:

@@ -57,19 +57,22 @@ def load_context(name: str = "", environment: Mapping[str, str] = os.environ) ->
     if servers and not name:
         return Context(
             _servers(servers.split(","), SERVER_VARIABLE),
-            environment.get(TOKEN_VARIABLE, ""),
+            _token(environment.get(TOKEN_VARIABLE, ""), TOKEN_VARIABLE),
             environment.get(CA_VARIABLE, ""),
         )
     file = config_file(environment)
     stored = _read(file)
     wanted = name or environment.get(CONTEXT_VARIABLE, "") or stored.current
     if not wanted:
-        return Context((DEFAULT_SERVER,), environment.get(TOKEN_VARIABLE, ""))
+        return Context(
+            (DEFAULT_SERVER,), _token(environment.get(TOKEN_VARIABLE, ""), TOKEN_VARIABLE)
+        )
     if wanted not in stored.contexts:
         remedy = nearest(wanted, stored.contexts) if stored.contexts else "run `dure login`"
         raise InputError(f"there is no context '{wanted}'", remedy, file=str(file))
     entry = stored.contexts[wanted]
-    token = environment.get(TOKEN_VARIABLE) or entry.token
+    said = environment.get(TOKEN_VARIABLE, "")
+    token = _token(said, TOKEN_VARIABLE) or _token(entry.token, f"{wanted}.token")
     return Context(_servers(entry.servers, f"{wanted}.servers"), token, entry.ca_file)
 
 
@@ -101,6 +104,18 @@ def _read(file: Path) -> _ConfigFile:
     except ValidationError as error:
         first = complaints(error, _ConfigFile)[0]
         raise InputError(first.detail, first.remedy, file=str(file), field=first.field) from error
+
+
+def _token(text: str, field: str) -> str:
+    """A token that can be sent; one that cannot is not repeated to anybody."""
+    token = text.strip()
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise InputError(
+            "is no token: it has a space, or a character that none has",
+            "copy it whole and alone",
+            field=field,
+        )
+    return token
 
 
 def _servers(urls: list[str], field: str) -> tuple[str, ...]:

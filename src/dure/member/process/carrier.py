@@ -30,6 +30,7 @@ from dure.member.ports import (
 from dure.member.process import commands, folders
 from dure.member.process.agents import ensure_agents
 from dure.member.process.folders import Facts, Folder
+from dure.member.process.limits import Limits, find_limits
 from dure.member.process.nodes import Nodes
 from dure.member.process.output import read_output
 
@@ -67,6 +68,7 @@ class ProcessCarrier:
         self._cluster = cluster
         self._nodes = nodes
         self._root = state / "instances"
+        self._limits = Limits({})
         self._watched: dict[InstanceId, _Watched] = {}
         self._sights: asyncio.Queue[Sight] = asyncio.Queue()
         self._starting = asyncio.Lock()
@@ -78,7 +80,7 @@ class ProcessCarrier:
     async def watch(self) -> AsyncIterator[Sight]:
         """All that is there, `Synced`, then every change."""
         await asyncio.to_thread(self._open)
-        yield InventoryChanged(self._nodes.inventory())
+        yield InventoryChanged(self._nodes.inventory(self._limits.features))
         for watched in list(self._watched.values()):
             async with watched.lock:
                 await self._look(watched, tell=True)
@@ -102,6 +104,7 @@ class ProcessCarrier:
     def _open(self) -> None:
         self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
         ensure_agents(self._nodes)
+        self._limits = find_limits()
         for folder in folders.found(self._root):
             self._watched.setdefault(folder.spec.instance, _Watched(folder))
 
@@ -314,6 +317,9 @@ class ProcessCarrier:
             line = commands.command_line(
                 self._cluster, self._nodes, self._root, start, meeting_port
             )
+            name = folders.folder_of(self._root, start.instance).path.name
+            groups = self._limits.groups(name, start.desired.order.workload.demand)
+            line = replace(line, groups=groups)
             made.append(_Watched(folders.make(self._root, folders.Spec.of(start, gang, line))))
         for watched in made:
             if watched.folder.spec.instance not in self._watched:

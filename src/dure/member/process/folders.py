@@ -18,6 +18,7 @@ from typing import Any
 from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.protocol import Desired
 from dure.domain.ids import WorkloadId
+from dure.domain.units import MIB
 from dure.kit.files import write_text
 from dure.member.core.held import MOST_FENCE_GRACE_S
 from dure.member.ports import Start
@@ -25,6 +26,8 @@ from dure.member.process import supervisor
 from dure.wire.plain import pack, unpack
 
 _SUPERVISOR = Path(supervisor.__file__)
+MOST_OUTPUT_BYTES = 64 * MIB
+"""Of one instance on the disk, about; beyond that what it wrote first is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Spec:
     cwd: str
     port: int | None = None
     """Where it answers."""
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Control groups it runs in, by folder, and what is written there."""
 
     @classmethod
     def of(cls, start: Start, gang: tuple[int, ...], line: "CommandLine") -> "Spec":
@@ -58,6 +63,7 @@ class Spec:
             env=line.env,
             cwd=line.cwd,
             port=line.port,
+            groups=line.groups,
         )
 
 
@@ -69,6 +75,7 @@ class CommandLine:
     env: Mapping[str, str]
     cwd: str = ""
     port: int | None = None
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,7 @@ class Folder:
             env=data["env"],
             cwd=data["cwd"],
             port=data["port"],
+            groups=data["groups"],
         )
         return self.spec
 
@@ -206,6 +214,9 @@ class Folder:
         """Remove everything; it counts as removed once its name is gone."""
         grave = self.path.with_name(f".{self.path.name}")
         shutil.rmtree(grave, ignore_errors=True)
+        for group in self.spec.groups:  # left behind where its supervisor was killed
+            with contextlib.suppress(OSError):
+                Path(group).rmdir()
         with contextlib.suppress(FileNotFoundError):
             self.path.rename(grave)
         shutil.rmtree(grave, ignore_errors=True)
@@ -261,6 +272,8 @@ def _plain(spec: Spec) -> dict[str, Any]:
         "env": dict(spec.env),
         "cwd": spec.cwd,
         "port": spec.port,
+        "groups": spec.groups,
+        "output_bytes": MOST_OUTPUT_BYTES,
     }
 
 

@@ -49,12 +49,12 @@ class Nodes:
         """One by its name."""
         return next(group for group in self.groups if group.name == name)
 
-    def inventory(self) -> Inventory:
-        """What the local stage needs to know."""
+    def inventory(self, limits: frozenset[str]) -> Inventory:
+        """What the local stage needs to know; `limits`: features that say what is limited."""
         facts = tuple(
             NodeFact(node.name, node.group, up=not node.why, why=node.why) for node in self.nodes
         )
-        return Inventory(groups=self.groups, nodes=facts, features=frozenset({"logs"}))
+        return Inventory(groups=self.groups, nodes=facts, features=limits | {"logs"})
 
 
 def read_nodes(path: Path) -> Nodes:

@@ -1,6 +1,7 @@
-"""Reads what a program has written and goes on writing."""
+"""Reads what a program has written and goes on writing; what was given up of it is skipped."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -17,8 +18,11 @@ async def read_output(
     if stream is None:
         return
     try:
+        lost = await asyncio.to_thread(_begin, stream)
         if tail is not None:
-            await asyncio.to_thread(_seek_tail, stream, tail)
+            await asyncio.to_thread(_seek_tail, stream, tail, lost)
+        elif lost:
+            yield f"dure: the first {lost} bytes were too much to keep\n".encode()
         while True:
             ended = over is None or over()
             while chunk := await asyncio.to_thread(stream.read, CHUNK_BYTES):
@@ -42,12 +46,25 @@ async def _open(file: Path, over: Callable[[], bool] | None) -> BinaryIO | None:
         await asyncio.sleep(_LOOK_S)
 
 
-def _seek_tail(stream: BinaryIO, lines: int) -> None:
-    """Put the stream before its last lines."""
+def _begin(stream: BinaryIO) -> int:
+    """Put the stream at the first line that is kept; returns what lies before."""
+    try:
+        begin = os.lseek(stream.fileno(), 0, os.SEEK_DATA)
+    except OSError:  # nothing is there yet, or the file system does not tell
+        begin = 0
+    stream.seek(begin)
+    if begin:
+        part = stream.read(CHUNK_BYTES)
+        begin = stream.seek(begin + part.find(b"\n") + 1)
+    return begin
+
+
+def _seek_tail(stream: BinaryIO, lines: int, begin: int) -> None:
+    """Put the stream before its last lines, none of them before `begin`."""
     end = stream.seek(0, 2)
     at, wanted = end, lines + 1
-    while at > 0 and wanted > 0:
-        step = min(CHUNK_BYTES, at)
+    while at > begin and wanted > 0:
+        step = min(CHUNK_BYTES, at - begin)
         at -= step
         stream.seek(at)
         block = stream.read(step)
@@ -59,4 +76,4 @@ def _seek_tail(stream: BinaryIO, lines: int) -> None:
         if wanted == 0:
             stream.seek(at + position + 1)
             return
-    stream.seek(0 if lines else end)
+    stream.seek(begin if lines else end)

@@ -10,7 +10,7 @@ A script of its own that imports nothing of Dure: one runs beside every program.
     ../../contact when the centre last heard of the member, by the host's steady clock
     stop.json     the member wants it to end, and how long it may take
     exit.json     how it ended; written last, when nothing of it runs any more
-    output.log    what the program wrote
+    output.log    what the program wrote; of much, the begin is given up
 """
 
 import contextlib
@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # of prctl(2)
+_PUNCH_HOLE = 1 | 2  # of fallocate(2): give the blocks up, keep the size
+_BLOCK_BYTES, _STAT_BLOCK_BYTES = 4096, 512
 _LONGEST_BARRIER_S = 600.0
 """How long a rank waits for its gang when nobody comes to call it off."""
 _BARRIER_LOOK_S, _LOOK_S = 0.02, 0.2
@@ -55,6 +57,7 @@ def main(folder: Path) -> int:
     fence = _Fence(folder.parent.parent / "contact", spec["fence_after_s"])
     code = _run(folder, spec, fence)
     _sweep()
+    _leave(spec["groups"])
     ended = {"code": code, "ended_ns": time.time_ns(), "fenced": fence.fell}
     _write(folder / "exit.json", ended)
     return 0
@@ -93,11 +96,13 @@ def _all_there(folder: Path) -> bool:
 
 def _run(folder: Path, spec: dict[str, Any], fence: _Fence) -> int:
     """Run the program; its exit code, or 128 + N where signal N ended it."""
-    pid = _start(folder, spec)
+    complaint = _make(spec["groups"])
+    pid = _start(folder, spec, complaint)
     _write(folder / "running.json", {"pid": pid, "started_ns": time.time_ns()})
     kill_at: float | None = None
     while True:
         info = signal.sigtimedwait(_WAITED, _LOOK_S)
+        _trim(folder / "output.log", spec["output_bytes"])
         told = info is not None and info.si_signo != signal.SIGCHLD
         if kill_at is None and (told or fence.falls()):
             kill_at = time.monotonic() + (_grace_s(folder) if told else spec["fence_grace_s"])
@@ -111,7 +116,7 @@ def _run(folder: Path, spec: dict[str, Any], fence: _Fence) -> int:
                     return code if code >= 0 else _SIGNALLED - code
 
 
-def _start(folder: Path, spec: dict[str, Any]) -> int:
+def _start(folder: Path, spec: dict[str, Any], complaint: str) -> int:
     pid = os.fork()
     if pid:
         with contextlib.suppress(OSError):
@@ -125,6 +130,9 @@ def _start(folder: Path, spec: dict[str, Any]) -> int:
         os.dup2(nothing, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
+        complaint = complaint or _enter(spec["groups"])
+        if complaint:
+            os.write(2, f"dure: it runs without limits ({complaint})\n".encode())
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -136,6 +144,56 @@ def _start(folder: Path, spec: dict[str, Any]) -> int:
         os._exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN)
     except BaseException:  # noqa: BLE001, a forked child must never go on as its parent
         os._exit(_NOT_RUN)
+
+
+def _make(groups: dict[str, dict[str, str]]) -> str:
+    """Make the control groups; what went wrong, if anything."""
+    try:
+        for group, files in groups.items():
+            with contextlib.suppress(FileExistsError):
+                Path(group).mkdir()
+            for name, value in files.items():
+                Path(group, name).write_text(value, encoding="utf-8")
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def _enter(groups: dict[str, dict[str, str]]) -> str:
+    """Be in these groups from now on, with all that will be started."""
+    try:
+        for group in groups:
+            Path(group, "cgroup.procs").write_text(str(os.getpid()), encoding="utf-8")
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def _leave(groups: dict[str, dict[str, str]]) -> None:
+    """Remove the groups; what the kernel does not let go of yet is removed with the folder."""
+    for group in groups:
+        with contextlib.suppress(OSError):
+            Path(group).rmdir()
+
+
+def _trim(file: Path, most_bytes: int) -> None:
+    """Give up the begin of what was written once it takes more of the disk than it may.
+
+    The blocks go, the size stays: the program writes on, and whoever reads loses no place. Where
+    the file system has no holes all of it is kept.
+    """
+    try:
+        stream = os.open(file, os.O_WRONLY)
+    except OSError:
+        return
+    try:
+        about = os.fstat(stream)
+        if about.st_blocks * _STAT_BLOCK_BYTES > most_bytes:
+            end = (about.st_size - most_bytes // 2) // _BLOCK_BYTES * _BLOCK_BYTES
+            offset, length = ctypes.c_int64(0), ctypes.c_int64(max(end, _BLOCK_BYTES))
+            ctypes.CDLL(None).fallocate(stream, _PUNCH_HOLE, offset, length)
+    finally:
+        os.close(stream)
 
 
 def _grace_s(folder: Path) -> float:

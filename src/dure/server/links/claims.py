@@ -11,13 +11,14 @@ from dure.domain.fleet.catalogue import CATALOGUE
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import SiteSummary
 from dure.domain.fleet.protocol import Inventory, Report
+from dure.kit.words import printable
 
 MOST_GROUPS = 256
 """Of one cluster: kinds of nodes, each weighed for each job."""
 MOST_WARNINGS = 20
 """Of one report."""
 _MOST_WORDS = 1000
-"""Characters of a warning."""
+"""Characters of a warning or a reason."""
 _MOST_CPU_MILLI = 10**9
 _MOST_BYTES = 2**60
 _MOST_DEVICES = 10**9
@@ -30,10 +31,13 @@ def credible(report: Report, cluster: str) -> Report:
     objections: list[str] = []
     sites = tuple(each for each in report.sites if _stands(_about_site(each, cluster), objections))
     inventory = None if report.inventory is None else _inventory(report.inventory, objections)
-    if not objections and len(report.warnings) <= MOST_WARNINGS:
-        return report
+    attempts = tuple(
+        each if each.why == (why := in_one_line(each.why)) else replace(each, why=why)
+        for each in report.attempts
+    )
     return replace(
         report,
+        attempts=attempts,
         sites=sites,
         inventory=inventory,
         warnings=tuple(_few([*objections, *report.warnings])),
@@ -97,8 +101,13 @@ def _about_site(summary: SiteSummary, cluster: str) -> str:
     return f"{summary.site} has more than any group of nodes could" if absurd else ""
 
 
+def in_one_line(words: str) -> str:
+    """What a program may have said, for lists and terminals: one line, nothing that steers them."""
+    return printable(" ".join(words.split()))[:_MOST_WORDS]
+
+
 def _few(warnings: Iterable[str]) -> Iterable[str]:
-    words = [each[:_MOST_WORDS] for each in warnings]
+    words = [in_one_line(each) for each in warnings]
     yield from words[:MOST_WARNINGS]
     if len(words) > MOST_WARNINGS:
         yield f"and {len(words) - MOST_WARNINGS} warnings more in one report"

@@ -12,7 +12,7 @@ from dure.domain.fleet.protocol import Outcome, PlanAnswer, Report, RunPhase, Se
 from dure.server import specs
 from dure.server.changes import Changes, Ending, read_changes
 from dure.server.declared import read_member
-from dure.server.links.claims import credible
+from dure.server.links.claims import credible, in_one_line
 from dure.server.links.partitions import take_partitions
 from dure.server.links.spending import Bought, Meter, charge, lines_of
 from dure.server.records import inventory_data, sites_data
@@ -34,7 +34,9 @@ async def store_answer(tx: Transaction, cluster: str, link_epoch: int, answer: P
         )
     await tx.clusters.accept(cluster, answer.epoch, answer.revision)
     accepted = {(str(key.job), key.attempt) for key in answer.accepted}
-    refused = {(str(each.key.job), each.key.attempt): each.why for each in answer.refused}
+    refused = {
+        (str(each.key.job), each.key.attempt): in_one_line(each.why) for each in answer.refused
+    }
     if not accepted and not refused:
         return
     changes = await read_changes(tx, accepted | set(refused), cluster=cluster)

@@ -201,11 +201,7 @@ class Centre:
 
     def _preempt(self, stop: PreemptWorkload) -> None:
         key = (stop.workload, stop.attempt)
-        why = stop.why or (
-            "its owner no longer wants it"
-            if stop.wanted_by == stop.workload
-            else f"makes room for {stop.wanted_by}"
-        )
+        why = stop.why or self._why_stopped(stop)
         for placing in self.deeds.placings:
             if (placing.order.workload.id, placing.order.attempt) == key:
                 # It was to get the place in this very round: nobody has heard of it.
@@ -215,6 +211,14 @@ class Centre:
                 self.feed(WorkloadStopped(self.now_ns(), stop.workload, stop.attempt, 0.0, why))
                 return
         self.deeds.releases[key] = (stop.cluster, why)
+
+    def _why_stopped(self, stop: PreemptWorkload) -> str:
+        if stop.wanted_by == stop.workload:
+            return "its owner no longer wants it"
+        tracks = self.machine.state.tracks
+        own = {tracks[job].workload.tenant for job in (stop.workload, stop.wanted_by)}
+        # Of jobs of others nobody is told even that they are there.
+        return f"makes room for {stop.wanted_by if len(own) == 1 else 'a job that comes first'}"
 
     def _refuse(self, refusal: RefuseWorkload) -> None:
         entry = self.book.jobs.get(refusal.workload)

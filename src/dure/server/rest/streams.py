@@ -14,6 +14,8 @@ from dure.server.rest.problems import RefusedError
 MEDIA = "text/event-stream"
 LEAST_S = 0.1
 """Between two looks at the store for one stream, however many hints there are."""
+_SEPARATORS = {each: f"\\u{each:04x}" for each in (0x85, 0x2028, 0x2029)}
+"""Characters that JSON leaves as they are and some readers take for the end of a line."""
 _ALIVE = b": alive\n\n"
 _READINGS: set[asyncio.Task[Any]] = set()
 ResultT = TypeVar("ResultT")
@@ -30,7 +32,8 @@ class Said:
     def encoded(self) -> bytes:
         """On the line; data is JSON, which has no line breaks."""
         number = f"id: {self.id}\n" if self.id else ""
-        return f"{number}event: {self.kind}\ndata: {self.data}\n\n".encode()
+        data = self.data.translate(_SEPARATORS)
+        return f"{number}event: {self.kind}\ndata: {data}\n\n".encode()
 
 
 async def undisturbed(reading: Coroutine[Any, Any, ResultT]) -> ResultT:
