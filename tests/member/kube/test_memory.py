@@ -98,7 +98,7 @@ def test_a_save_that_nobody_waits_for_any_more_is_no_second_writer(
             await memory.save({"key": "last"})
             assert await SecretMemory(client, "memory").load() == {"key": "last"}
 
-    run(test())
+    run(test)
 
 
 @pytest.mark.kube

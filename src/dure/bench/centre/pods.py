@@ -105,7 +105,7 @@ async def _prepare(kube: KubeClient) -> None:
         labels = {} if name == _SYSTEM else {"dure.io/tenant": _TENANT}
         await _create(kube, NAMESPACES, {"metadata": {"name": name, "labels": labels}})
     for number in range(_NODES):
-        name = f"paper-{number}"
+        name = f"bench-{number}"
         labels = _NODE_LABELS | {"kubernetes.io/hostname": name}
         status = {"capacity": dict(_NODE_HAS), "allocatable": dict(_NODE_HAS)}
         await _create(kube, NODES, {"metadata": {"name": name, "labels": labels}, "status": status})

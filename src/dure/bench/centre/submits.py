@@ -12,7 +12,7 @@ from dure.api.jobs import JobSpec, Resources
 from dure.api.tenancy import TenantSpec
 from dure.bench.centre import bed, paper_member
 from dure.bench.centre.procfs import Shares
-from dure.client.fleet import AsyncFleetClient, calls
+from dure.client.fleet import calls
 from dure.domain.fleet.workloads import WorkloadKind
 
 _CLUSTER, _TENANT = "paper", "acme"
@@ -62,14 +62,14 @@ async def _rush(
     shares = Shares({"server": server.process.pid})
     began_s, cpu_s = time.perf_counter(), time.process_time()
 
-    async def one(client: AsyncFleetClient) -> None:
-        """Submits one job after the other until the time is over."""
-        while (sent_s := time.perf_counter()) - began_s < seconds:
-            await client.do(calls.submit(_spec(next(numbers))))
-            answers_s.append(time.perf_counter() - sent_s)
+    async def one() -> None:
+        """Submits one job after the other over a connection of its own, until the time is over."""
+        async with server.client() as client:
+            while (sent_s := time.perf_counter()) - began_s < seconds:
+                await client.do(calls.submit(_spec(next(numbers))))
+                answers_s.append(time.perf_counter() - sent_s)
 
-    async with server.client() as client:
-        await asyncio.gather(*(one(client) for _ in range(clients)))
+    await asyncio.gather(*(one() for _ in range(clients)))
     took_s = time.perf_counter() - began_s
     used_s = shares.taken_s()["server"]
     return SubmitTimes(database, clients, answers_s, took_s, used_s, time.process_time() - cpu_s)
