@@ -32,6 +32,7 @@ def _open_descriptors() -> int:
 
 
 def test_a_client_is_let_in_and_introduces_itself(tmp_path: Path, segments: PlaneSegments) -> None:
+    gc.collect()
     before = _open_descriptors()
     with door(tmp_path / "d", let_in(segments, client=3, tenant=5)) as heard:
         status, reason, plane = attach(tmp_path / "d", hello("web"))
@@ -47,7 +48,7 @@ def test_a_client_is_let_in_and_introduces_itself(tmp_path: Path, segments: Plan
         assert reading.counters.launches == 1
         plane_library().dure_detach(plane)
         assert bytes(plane) == bytes(Plane())
-    assert _open_descriptors() == before
+    assert _open_descriptors() <= before
 
 
 def test_the_segments_are_sealed_and_read_only_where_they_must_be(segments: PlaneSegments) -> None:
@@ -159,6 +160,7 @@ def test_an_odd_answer_is_no_agent(tmp_path: Path, answer: bytes, status: int, r
 
 
 def test_memory_that_is_too_small_is_not_mapped(tmp_path: Path) -> None:
+    gc.collect()
     before = _open_descriptors()
 
     def reply(connection: socket.socket, _: layout.Hello) -> None:
@@ -170,7 +172,7 @@ def test_memory_that_is_too_small_is_not_mapped(tmp_path: Path) -> None:
     with door(tmp_path / "d", reply):
         assert attach(tmp_path / "d")[0] == -errno.ENOMEM
     gc.collect()
-    assert _open_descriptors() == before
+    assert _open_descriptors() <= before
 
 
 def test_a_plan_of_another_build_is_refused(tmp_path: Path, segments: PlaneSegments) -> None:

@@ -49,6 +49,7 @@ class Centre:
         self.plan = Plan(1, 0)
         self.around = surroundings()
         self._context: Any = None
+        self._turn = asyncio.Lock()
         self._server: Any = None
 
     async def start(self, port: int = 0) -> None:
@@ -99,8 +100,13 @@ class Centre:
         return True
 
     async def say(self, word: CentreWord) -> None:
-        if self._context is not None:
-            await self._context.write(to_member(word))
+        await self._write(to_member(word))
+
+    async def _write(self, message: Any) -> None:
+        """One at a time: a stream takes no second message while the first is under way."""
+        async with self._turn:
+            if self._context is not None:
+                await self._context.write(message)
 
     async def want(self, *desired: Desired) -> None:
         self.revision += 1
@@ -110,7 +116,7 @@ class Centre:
     async def _say_plan(self) -> None:
         if self._context is not None and self.plan.revision:
             for part in plan_parts(self.plan):
-                await self._context.write(part)
+                await self._write(part)
 
     def status(self, name: str, attempt: int = 1) -> AttemptStatus | None:
         return self.told.get(AttemptKey(WorkloadId(name), attempt))

@@ -203,7 +203,7 @@ def test_what_the_centre_does_not_store_is_no_contact(folder: Path) -> None:
 def test_what_is_fenced_ends_also_where_the_member_is_dead(folder: Path) -> None:
     async def scenario() -> None:
         pid = folder / "pid"
-        each = runs("a", f"echo $$ > {pid}; exec sleep 600", fence_after_s=3.0)
+        each = runs("a", f"echo $$ > {pid}; exec sleep 600", fence_after_s=6.0)
         async with centre() as made:
             async with member(folder, made.port):
                 await made.until("a link", lambda: made.reports)
