@@ -135,7 +135,7 @@ class Tidy:
         moved = sum(instance.spot.footprint.device_share for instance, _ in moves)
         if count * task.footprint.device_share < self.rules.gain * moved:
             self._drop(moves)
-        elif self._commit(moves, f"makes room for '{task.id}'", now_ns):
+        elif self._commit(moves, "makes room for one that needs more in one place", now_ns):
             self.admission.keep(task, nodes, now_ns)
 
     def _able(self, task: Task, allowed: Flags, now_ns: int) -> list[Instance]:
