@@ -1,6 +1,7 @@
 """One contract for both buses; what only NATS can go through is at the end."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -236,3 +237,28 @@ class _Relay:
         finally:
             writer.transport.abort()
             self._writers.discard(writer)
+
+
+@asynchronous
+async def test_a_bus_ends_though_the_library_swallows_a_cancellation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ending = asyncio.Event()
+
+    class Stubborn:
+        """As the library is while it ends a session: it takes the cancellation for its own."""
+
+        async def connect(self, *_: object, **__: object) -> None:
+            raise OSError("nobody is there")
+
+        async def close(self) -> None:
+            ending.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(2.0)
+
+    monkeypatch.setattr("dure.stores.bus.nats.Client", Stubborn)
+    bus = NatsBus("nats://127.0.0.1:1")
+    await bus.start()
+    await ending.wait()
+    async with asyncio.timeout(20.0):
+        await bus.close()

@@ -38,6 +38,8 @@ _LOOK_S = 5.0
 _STREAM_AGE_S = 600.0
 _STREAM_MESSAGES = 100_000
 _STREAM_BYTES = 64 * 1024 * 1024
+_ASK_AGAIN_S = 1.0
+"""How long the end of a session may take before it is asked for again."""
 
 
 @dataclass(eq=False)
@@ -62,6 +64,7 @@ class NatsBus:
         self._has_pending = asyncio.Event()
         self._session: JetStreamContext | None = None
         self._task: asyncio.Task[None] | None = None
+        self._leaving = False
 
     @property
     def healthy(self) -> bool:
@@ -76,9 +79,11 @@ class NatsBus:
     async def close(self) -> None:
         """Leave the server and end every subscription."""
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            self._leaving = True
+            # The library takes a cancellation for its own while it ends a session: ask again.
+            while not self._task.done():
+                self._task.cancel()
+                await asyncio.wait([self._task], timeout=_ASK_AGAIN_S)
             self._task = None
         for listener in self._listeners:
             listener.queue.close()
@@ -110,7 +115,7 @@ class NatsBus:
 
     async def _keep_session(self) -> None:
         backoff = Backoff(first_s=0.1, limit_s=3.0)
-        while True:
+        while not self._leaving:
             try:
                 await self._one_session(backoff)
             except (TimeoutError, NatsError, OSError) as error:
