@@ -120,6 +120,7 @@ def test_a_stopped_wrapper_stops_the_program_and_goes_on_with_it() -> None:
         child = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
         process.send_signal(signal.SIGTSTP)
         wait_for_state(child, "T")
+        wait_for_state(process.pid, "T")  # as a shell does, which learns only of its own child
         process.send_signal(signal.SIGCONT)
         wait_for_state(child, "SR")
         process.send_signal(signal.SIGTERM)

@@ -97,7 +97,12 @@ def _hand_on(info: signal.struct_siginfo, pid: int) -> None:
 
 
 def _stop_too() -> None:
-    """Stop as any process of a job does; returns when the job is continued."""
+    """Stop as any process of a job does; returns when the job is continued.
+
+    Who was continued meanwhile does not stop: that would forget the continuing for good.
+    """
+    if signal.SIGCONT in signal.sigpending():
+        return
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
     os.kill(os.getpid(), signal.SIGTSTP)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
