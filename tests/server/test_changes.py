@@ -8,16 +8,18 @@ import pytest
 
 from dure.domain.fleet.decisions import Order, Site
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
-from dure.domain.fleet.protocol import AttemptKey, Outcome, Plan, PlanAnswer, Want
+from dure.domain.fleet.protocol import AttemptKey, Outcome, Plan, PlanAnswer, Refusal, Want
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.server import specs
 from dure.server.changes import Ending, read_changes
+from dure.server.links import plans, reports
 from dure.server.links.plans import Known, PlanSource
 from dure.server.links.reports import store_answer
 from dure.server.planner.deeds import Deeds, Placing
 from dure.stores.errors import ConflictError, FencedError
 from dure.stores.rows import Attempt, Job
 from dure.stores.store import Store
+from dure.stores.transaction import Transaction
 from tests.server.centres import SPEC, job_row, prepare
 from tests.stores.helpers import asynchronous
 
@@ -63,8 +65,12 @@ class Desk:
 
     async def attempt(self, job: Job, number: int) -> Attempt:
         """As stored."""
+        return await self.attempt_of(_key(job, number))
+
+    async def attempt_of(self, key: AttemptKey) -> Attempt:
+        """As stored."""
         async with self.store.reading() as tx:
-            return await tx.attempts.get(job.id, number)
+            return await tx.attempts.get(key.job, key.attempt)
 
 
 @asynccontextmanager
@@ -217,3 +223,53 @@ async def test_a_link_that_is_over_gets_no_plan(address: str) -> None:
         with pytest.raises(ConflictError, match="said hello again"):
             await here.plan("seoul")
         assert (await here.attempt(job, 1)).sent_ns is None
+
+
+@asynchronous
+async def test_what_is_given_up_while_a_plan_is_made_is_not_in_it(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(address) as here:
+        kept, left = await _submitted(here), await _submitted(here)
+        await here.decide(Deeds(placings=[Placing(_order(kept)), Placing(_order(left))]))
+        write = here.store.transaction
+
+        @asynccontextmanager
+        async def late() -> AsyncIterator[Transaction]:
+            monkeypatch.undo()
+            await here.decide(Deeds(releases={(left.id, 1): ("seoul", "makes room")}))
+            async with write() as tx:
+                yield tx
+
+        monkeypatch.setattr(here.store, "transaction", late)
+        plan = await here.plan("seoul")
+        assert plan is not None
+        assert [each.key for each in plan.desired] == [_key(kept)]
+        assert (await here.attempt(left, 1)).state is AttemptState.GONE
+        # The plan is the one of the revision that was read; what came after it follows.
+        after = await here.plan("seoul", Known(plan.epoch, plan.revision))
+        assert after is not None
+        assert _key(left) in after.removed
+
+
+@asynchronous
+async def test_a_plan_and_its_answer_hold_however_many_attempts(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "_AT_A_TIME", 2)
+    monkeypatch.setattr(reports, "_PART", 2)
+    async with desk(address) as here:
+        jobs = [await _submitted(here) for _ in range(7)]
+        await here.decide(Deeds(placings=[Placing(_order(job)) for job in jobs]))
+        plan = await here.plan("seoul")
+        assert plan is not None
+        keys = tuple(each.key for each in plan.desired)
+        assert set(keys) == {_key(job) for job in jobs}
+        refused = Refusal(keys[0], "no room")
+        answer = PlanAnswer(plan.epoch, plan.revision, True, accepted=keys[1:], refused=(refused,))
+        for part in reports.answer_parts(answer):
+            async with here.store.transaction() as tx:
+                await store_answer(tx, "seoul", here.links["seoul"], part)
+        states = {key: (await here.attempt_of(key)).state for key in keys}
+        assert states.pop(keys[0]) is AttemptState.GONE
+        assert set(states.values()) == {AttemptState.COMMITTED}

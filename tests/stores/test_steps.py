@@ -72,16 +72,20 @@ async def test_a_cluster_s_set_is_what_is_unfinished_or_kept_and_changes_by_revi
             await tx.attempts.add_all(
                 [attempt(one.id, desired_revision=3), attempt(two.id, desired_revision=5)]
             )
-            await tx.attempts.mark_sent([(one.id, 1)])
+            assert await tx.attempts.mark_sent([(one.id, 1)]) == {(one.id, 1)}
             await tx.attempts.advance(one.id, 1, AttemptState.GONE)
         async with store.transaction() as tx:
-            assert [each.job_id for each in await tx.attempts.changed_since("seoul", 3)] == [two.id]
-            assert {each.job_id for each in await tx.attempts.in_set("seoul")} == {one.id, two.id}
+            changed = await tx.attempts.in_set("seoul", since=3, most=9)
+            assert [each.job_id for each in changed] == [two.id]
+            (first,) = await tx.attempts.in_set("seoul", most=1)
+            (second,) = await tx.attempts.in_set("seoul", after=(first.job_id, 1), most=9)
+            assert {first.job_id, second.job_id} == {one.id, two.id}
+            assert await tx.attempts.mark_sent([(one.id, 1), (two.id, 1)]) == {(two.id, 1)}
             ((kept, number, _),) = await tx.attempts.kept("seoul")
             await tx.attempts.drop([(kept, number)], 6)
         async with store.reading() as tx:
-            assert [each.job_id for each in await tx.attempts.in_set("seoul")] == [two.id]
-            changed = await tx.attempts.changed_since("seoul", 5)
+            assert [each.job_id for each in await tx.attempts.in_set("seoul", most=9)] == [two.id]
+            changed = await tx.attempts.in_set("seoul", since=5, most=9)
         assert [(each.job_id, each.desired_revision) for each in changed] == [(one.id, 6)]
         assert changed[0].sent_ns is not None
 

@@ -41,8 +41,8 @@ from dure.wire.v1 import member_pb2 as pb
 KIND = "process"
 GROUP, PROFILE, DEVICES = "gpus", "a100-40gb", 8
 _CPU_MILLI, _HOST_BYTES = 128_000, 1024 * GIB
-_IN_A_REPORT = 2000
-"""Attempts in one report: as many as fit into a message."""
+_IN_A_REPORT = 250
+"""Attempts in one report, as members do."""
 _PING_S = 2.0
 _AGAIN_S = 0.5
 _WELCOME_S = 60.0

@@ -16,8 +16,9 @@ from dure.domain.fleet.protocol import AttemptStatus, Report
 MOST_UNHEARD = 64
 """Reports under way; beyond that changes gather in the core until the centre keeps up."""
 
-MOST_PIECES = 2_000
-"""Attempts and their instances in one report: half a mebibyte, and a tenth of a second there."""
+MOST_PIECES = 500
+"""Attempts and their instances in one report: some hundred kibibytes, and a transaction that keeps
+nobody waiting for long, also where the centre has one writer at a time."""
 _LETTERS = 200
 """Of a reason: as long on the line as an instance."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol, TypeVar
 
 from dure import __version__
@@ -22,7 +23,7 @@ from dure.domain.fleet.protocol import (
 from dure.server.hints import DESIRED, EVENTS, Wakeful, woken_by
 from dure.server.links.logs import LogDesk
 from dure.server.links.plans import Known, PlanSource
-from dure.server.links.reports import store_answer, store_report
+from dure.server.links.reports import answer_parts, store_answer, store_report
 from dure.server.services import Services
 from dure.stores.errors import ConflictError, StoreUnavailableError
 from dure.stores.rows import Cluster, NewEvent
@@ -177,24 +178,23 @@ class Link:
                 raise LinkOver("a second hello on one link", retry=False)
 
     async def _take_report(self, report: Report) -> None:
-        async def work(tx: Transaction) -> int:
-            return await store_report(tx, self.cluster, self._epoch, report)
-
-        heard = await self._stored(work)
+        heard = await self._stored(
+            partial(store_report, cluster=self.cluster, link_epoch=self._epoch, report=report)
+        )
         await self._line.say(Ack(heard))
         self._wake()
 
     async def _take_answer(self, answer: PlanAnswer) -> None:
-        async def work(tx: Transaction) -> None:
-            await store_answer(tx, self.cluster, self._epoch, answer)
-
         if not answer.taken:
             # The whole set is said anew, but not sooner than the next look: it may object again.
             _log.warning("cluster %s did not take a plan: %s", self.cluster, answer.why)
             if (answer.epoch, answer.revision) == (self._known.epoch, self._known.revision):
                 self._known = Known()
             return
-        await self._stored(work)
+        for part in answer_parts(answer):
+            await self._stored(
+                partial(store_answer, cluster=self.cluster, link_epoch=self._epoch, answer=part)
+            )
         self._wake()
 
     def _wake(self) -> None:

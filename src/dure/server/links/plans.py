@@ -1,19 +1,26 @@
 """Desired sets of clusters, made from the database: whole ones and differences."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from dure.api.clusters import ClusterSpec
 from dure.domain.errors import DureError
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
 from dure.domain.fleet.protocol import AttemptKey, Desired, Plan, Surroundings, Want
 from dure.domain.ids import WorkloadId
 from dure.server import specs
+from dure.server.changes import Key
 from dure.server.declared import read_declared
 from dure.server.ports import State
 from dure.server.records import order_of
+from dure.stores.repos.attempts import FIRST
+from dure.stores.repos.base import in_parts
 from dure.stores.rows import Attempt, Cluster, Job
 from dure.stores.transaction import Transaction
+
+_AT_A_TIME = 300
+"""Attempts that are read or written in one go; in between, others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +36,28 @@ class Known:
         return self.revision < 0
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Found:
-    """What the database says of a new desired set."""
+    """What the database said of a new desired set, at one moment."""
 
     cluster: Cluster
     base: int | None
-    wanted: tuple[Attempt, ...]
-    gone: tuple[Attempt, ...]
-    jobs: dict[str, Job]
-    surroundings: Surroundings | None
+    desired: dict[Key, Desired] = field(default_factory=dict)
+    new: list[Key] = field(default_factory=list)
+    """Of those, which the cluster was never told before."""
+    removed: list[Key] = field(default_factory=list)
+    surroundings: Surroundings | None = None
+
+    def plan(self) -> Plan:
+        """As it is told."""
+        return Plan(
+            epoch=self.cluster.desired_epoch,
+            revision=self.cluster.desired_revision,
+            base=self.base,
+            desired=tuple(self.desired.values()),
+            removed=() if self.base is None else _keys(self.removed),
+            surroundings=self.surroundings,
+        )
 
 
 class PlanSource:
@@ -47,44 +66,45 @@ class PlanSource:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    async def newer(self, cluster: str, known: Known) -> bool:
-        """Whether there is something that the member was not told."""
-        async with self._state.reading() as tx:
-            row = await tx.clusters.get(cluster)
-        return (row.desired_epoch, row.desired_revision) != (known.epoch, known.revision)
-
     async def next(self, cluster: str, link_epoch: int, known: Known) -> Plan | None:
         """What is new since what is known; None: nothing. Refused where the link is over.
 
         What it contains counts as sent from here on, whether it arrives or not.
         """
-        if not await self.newer(cluster, known):
+        async with self._state.reading() as tx:
+            found = await _find(tx, cluster, known)
+        if found is None:
             return None
-        async with self._state.transaction() as tx:
-            found = await _find(tx, cluster, link_epoch, known)
-        return await asyncio.to_thread(_plan, found)
+        for some in in_parts(found.new, _AT_A_TIME) if found.new else [()]:
+            async with self._state.transaction() as tx:
+                row = await tx.clusters.hold_link(cluster, link_epoch)
+                if row.desired_epoch != found.cluster.desired_epoch:
+                    return None  # Another server leads: its whole set is read at the next look.
+                marked = await tx.attempts.mark_sent(some)
+            for key in set(some) - marked:
+                # It was given up before anybody heard of it.
+                del found.desired[key]
+        return found.plan()
 
 
-async def _find(tx: Transaction, cluster: str, link_epoch: int, known: Known) -> _Found:
-    # Whoever changes what a cluster shall have changes its row in the same transaction, and waits
-    # for this one to end: the set is the one of the revision.
-    row = await tx.clusters.hold_link(cluster, link_epoch)
+async def _find(tx: Transaction, cluster: str, known: Known) -> _Found | None:
+    """Read the set of one revision, some attempts at a time, so that others have their turn."""
+    row = await tx.clusters.get(cluster)
+    if (row.desired_epoch, row.desired_revision) == (known.epoch, known.revision):
+        return None
     whole = known.nothing or known.epoch != row.desired_epoch
-    base = None if whole else known.revision
-    if base is None:
-        changed = await tx.attempts.in_set(cluster)
-    else:
-        changed = await tx.attempts.changed_since(cluster, base)
-    gone = tuple(each for each in changed if each.dropped_ns is not None)
-    rest = [each for each in changed if each.dropped_ns is None]
-    jobs = {job.id: job for job in await tx.jobs.many({each.job_id for each in rest})}
-    wanted = await _may_be_sent(tx, rest, jobs)
-    new = [each for each in wanted if each.sent_ns is None]
-    await tx.attempts.mark_sent([(each.job_id, each.attempt) for each in new])
-    surroundings = None
-    if base is None or row.surroundings_revision > base:
-        surroundings = (await read_declared(tx)).surroundings(cluster)
-    return _Found(row, base, wanted, gone, jobs, surroundings)
+    found = _Found(row, None if whole else known.revision)
+    spec, after = specs.cluster_spec(row), FIRST
+    while page := await tx.attempts.in_set(cluster, since=found.base, after=after, most=_AT_A_TIME):
+        after = (page[-1].job_id, page[-1].attempt)
+        found.removed += [_key(each) for each in page if each.dropped_ns is not None]
+        rest = [each for each in page if each.dropped_ns is None]
+        jobs = {job.id: job for job in await tx.jobs.many({each.job_id for each in rest})}
+        wanted = await _may_be_sent(tx, rest, jobs)
+        await asyncio.to_thread(_want, found, spec, wanted, jobs)
+    if found.base is None or row.surroundings_revision > found.base:
+        found.surroundings = (await read_declared(tx)).surroundings(cluster)
+    return found
 
 
 async def _may_be_sent(
@@ -111,24 +131,19 @@ async def _may_be_sent(
     )
 
 
-def _plan(found: _Found) -> Plan:
-    spec = specs.cluster_spec(found.cluster)
-    desired, unreadable = [], []
-    for attempt in found.wanted:
-        job = found.jobs[attempt.job_id]
+def _want(
+    found: _Found, spec: ClusterSpec, wanted: Iterable[Attempt], jobs: Mapping[str, Job]
+) -> None:
+    for attempt in wanted:
+        job, key = jobs[attempt.job_id], _key(attempt)
         try:
-            desired.append(_desired(attempt, job, specs.namespace_of(spec, job.tenant)))
+            found.desired[key] = _desired(attempt, job, specs.namespace_of(spec, job.tenant))
         except DureError:
             # Its document cannot be read any more: better that it ends than that nothing works.
-            unreadable.append(attempt)
-    return Plan(
-        epoch=found.cluster.desired_epoch,
-        revision=found.cluster.desired_revision,
-        base=found.base,
-        desired=tuple(desired),
-        removed=() if found.base is None else _keys([*found.gone, *unreadable]),
-        surroundings=found.surroundings,
-    )
+            found.removed.append(key)
+            continue
+        if attempt.sent_ns is None:
+            found.new.append(key)
 
 
 def _desired(attempt: Attempt, job: Job, namespace: str) -> Desired:
@@ -144,5 +159,9 @@ def _desired(attempt: Attempt, job: Job, namespace: str) -> Desired:
     )
 
 
-def _keys(attempts: Iterable[Attempt]) -> tuple[AttemptKey, ...]:
-    return tuple(AttemptKey(WorkloadId(each.job_id), each.attempt) for each in attempts)
+def _key(attempt: Attempt) -> Key:
+    return (attempt.job_id, attempt.attempt)
+
+
+def _keys(keys: Iterable[Key]) -> tuple[AttemptKey, ...]:
+    return tuple(AttemptKey(WorkloadId(job), attempt) for job, attempt in keys)

@@ -1,8 +1,10 @@
 """What members report becomes rows: steps of attempts and jobs, news of the cluster, spend.
 
-One report is one transaction; told again, it changes nothing.
+One report is one transaction, which members keep short; an answer to a plan of many attempts is
+stored in parts, so that nobody waits long for the database. Told again, a word changes nothing.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +21,20 @@ from dure.server.records import inventory_data, sites_data
 from dure.stores.rows import Job, NewEvent
 from dure.stores.transaction import Transaction
 
+_PART = 300
+"""Attempts whose acceptance is stored in one transaction."""
+
 
 class OutOfOrderError(DureError):
     """A report came before the one that must precede it."""
+
+
+def answer_parts(answer: PlanAnswer) -> Iterator[PlanAnswer]:
+    """The same answer about some attempts at a time."""
+    rest = replace(answer, refused=())
+    for first in range(_PART, len(answer.accepted), _PART):
+        yield replace(rest, accepted=answer.accepted[first : first + _PART])
+    yield replace(answer, accepted=answer.accepted[:_PART])
 
 
 async def store_answer(tx: Transaction, cluster: str, link_epoch: int, answer: PlanAnswer) -> None:

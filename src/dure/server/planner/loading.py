@@ -20,7 +20,7 @@ from dure.server.records import REPLACES, order_of, site_of, status_of
 from dure.stores.rows import Attempt, Budget, Job
 from dure.stores.transaction import Transaction
 
-PAGE = 300
+PAGE = 100
 """Jobs that are taken in at a time; in between, others have their turn."""
 
 

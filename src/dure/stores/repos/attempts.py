@@ -12,6 +12,8 @@ from dure.stores.repos.base import Keyed, changed_rows, in_parts, values_of
 from dure.stores.rows import Attempt
 
 _ATTEMPTS, _GONE = tables.attempts, AttemptState.GONE
+FIRST = ("", 0)
+"""Before every key."""
 _CHANGING = (
     *("state", "reason", "spec", "status", "desired_revision", "dropped_ns"),
     *(f"{state.value}_ns" for state in AttemptState),
@@ -156,18 +158,26 @@ class Attempts(Keyed[Attempt]):
             )
         return tuple(found)
 
-    async def in_set(self, cluster: str) -> tuple[Attempt, ...]:
-        """Attempts of a cluster's desired set: unfinished ones, and those kept for a while."""
+    async def in_set(
+        self, cluster: str, *, since: int | None = None, after: tuple[str, int] = FIRST, most: int
+    ) -> tuple[Attempt, ...]:
+        """Some of a cluster's desired set, by key: unfinished ones, and those kept for a while.
+
+        With `since`, all of which it shall hear something since that revision of the set.
+        """
+        c = _ATTEMPTS.c
+        if since is None:
+            asked = sa.or_(
+                c.state.in_([each for each in AttemptState if each is not _GONE]),
+                sa.and_(c.state == _GONE, c.dropped_ns.is_(None)),
+            )
+        else:
+            asked = c.desired_revision > since
         return await self._rows(
             sa.select(_ATTEMPTS)
-            .where(
-                _ATTEMPTS.c.cluster == cluster,
-                sa.or_(
-                    _ATTEMPTS.c.state.in_([each for each in AttemptState if each is not _GONE]),
-                    sa.and_(_ATTEMPTS.c.state == _GONE, _ATTEMPTS.c.dropped_ns.is_(None)),
-                ),
-            )
+            .where(c.cluster == cluster, asked, sa.tuple_(c.job_id, c.attempt) > sa.tuple_(*after))
             .order_by(*_ATTEMPTS.primary_key)
+            .limit(most)
         )
 
     async def kept(self, cluster: str) -> tuple[tuple[str, int, int], ...]:
@@ -205,24 +215,20 @@ class Attempts(Keyed[Attempt]):
                 shares[job_id] = max(share, shares.get(job_id, 0.0))
         return shares
 
-    async def changed_since(self, cluster: str, revision: int) -> tuple[Attempt, ...]:
-        """Attempts of a cluster of which it shall hear something since a desired set."""
-        return await self._rows(
-            sa.select(_ATTEMPTS)
-            .where(_ATTEMPTS.c.cluster == cluster, _ATTEMPTS.c.desired_revision > revision)
-            .order_by(*_ATTEMPTS.primary_key)
-        )
-
-    async def mark_sent(self, keys: Collection[tuple[str, int]]) -> None:
-        """Note, before it is said, that a cluster may have heard of attempts."""
+    async def mark_sent(self, keys: Collection[tuple[str, int]]) -> set[tuple[str, int]]:
+        """Note, before it is said, that a cluster may hear of reservations; those still there."""
+        marked: set[tuple[str, int]] = set()
         key = sa.tuple_(_ATTEMPTS.c.job_id, _ATTEMPTS.c.attempt)
         for part in in_parts(sorted(keys), 200):
-            await self._link.execute(
+            found = await self._link.execute(
                 _ATTEMPTS.update()
-                .where(key.in_(part), _ATTEMPTS.c.sent_ns.is_(None))
-                .values(sent_ns=self._link.now_ns),
+                .where(key.in_(part), _ATTEMPTS.c.state == AttemptState.RESERVED)
+                .values(sent_ns=sa.func.coalesce(_ATTEMPTS.c.sent_ns, self._link.now_ns))
+                .returning(_ATTEMPTS.c.job_id, _ATTEMPTS.c.attempt),
                 self.noun,
             )
+            marked |= {(row.job_id, row.attempt) for row in found}
+        return marked
 
     async def _must_be_alone(self, asked: Attempt) -> None:
         found = await self._link.execute(
