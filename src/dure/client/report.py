@@ -1,4 +1,4 @@
-"""What a program may say of itself: request latencies and progress. Never harms the program.
+"""What a program may say of itself: latencies, progress, what users find. Never harms the program.
 
 Inside a program that runs under Dure the shim is already loaded and takes a report without a system
 call. Elsewhere it goes to the agent named by DURE_SOCKET. Progress of a job of the fleet also goes
@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from dure.client.places import SOCKET_VARIABLE, TENANT_VARIABLE, Places
 from dure.domain.errors import DureError
@@ -17,6 +18,7 @@ from dure.domain.units import NS_PER_S
 
 PROGRESS_VARIABLE = "DURE_PROGRESS_FILE"
 """Names the file in which a job of the fleet says how far it is."""
+_MOST_NOTE = 500
 _TIMEOUT_S = 1.0
 """A report is not worth waiting longer for."""
 
@@ -41,6 +43,13 @@ def report_progress(done: float, total: float, saved: float = 0.0) -> bool:
         return False
     written = _to_file(done / total, saved / total)
     return _to_agent(done, total) or written
+
+
+def report_feedback(*, good: bool, note: str = "") -> bool:
+    """A user of this program finds it good, or bad; whether anybody heard it."""
+    tenant = os.environ.get(TENANT_VARIABLE)
+    verdict: Literal["good", "bad"] = "good" if good else "bad"
+    return _over_api(lambda client: client.feedback(tenant or "", verdict, note[:_MOST_NOTE]))
 
 
 def _to_file(done_share: float, saved_share: float) -> bool:

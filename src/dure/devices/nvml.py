@@ -106,7 +106,7 @@ class Nvml:
 
     def gpus(self) -> list[GpuFacts]:
         """All GPUs of the host; raises where there is none."""
-        count = _asked(pynvml.nvmlDeviceGetCount) or 0
+        count = asked(pynvml.nvmlDeviceGetCount) or 0
         found = [self._facts(index) for index in range(count)]
         if not found:
             raise NoGpuError("this host has no GPU", "attach one, or use the emulator")
@@ -122,8 +122,8 @@ class Nvml:
             raise DureError(
                 f"GPU {index} does not say what it is ({error})", "check `nvidia-smi -L`"
             ) from error
-        capability = _asked(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
-        driver = _asked(pynvml.nvmlSystemGetDriverVersion)
+        capability = asked(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
+        driver = asked(pynvml.nvmlSystemGetDriverVersion)
         return GpuFacts(
             index=index,
             uuid=uuid,
@@ -132,18 +132,18 @@ class Nvml:
             sms=_sms(handle, capability),
             compute_capability=(int(capability[0]), int(capability[1])) if capability else None,
             driver=_text(driver) if driver is not None else None,
-            minor=_asked(pynvml.nvmlDeviceGetMinorNumber, handle),
+            minor=asked(pynvml.nvmlDeviceGetMinorNumber, handle),
         )
 
     def state(self, index: int) -> GpuState:
         """How a GPU is now."""
-        handle = _asked(pynvml.nvmlDeviceGetHandleByIndex, index)
+        handle = asked(pynvml.nvmlDeviceGetHandleByIndex, index)
         if handle is None:
             return GpuState()
-        memory = _asked(pynvml.nvmlDeviceGetMemoryInfo, handle)
-        rates = _asked(pynvml.nvmlDeviceGetUtilizationRates, handle)
-        temperature = _asked(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
-        power_mw = _asked(pynvml.nvmlDeviceGetPowerUsage, handle)
+        memory = asked(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        rates = asked(pynvml.nvmlDeviceGetUtilizationRates, handle)
+        temperature = asked(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
+        power_mw = asked(pynvml.nvmlDeviceGetPowerUsage, handle)
         return GpuState(
             memory_used_bytes=int(memory.used) if memory is not None else None,
             utilization=rates.gpu / 100.0 if rates is not None else None,
@@ -153,7 +153,7 @@ class Nvml:
 
     def users(self, index: int) -> list[GpuUser]:
         """Processes with a context on a GPU, each once; also those under MPS."""
-        handle = _asked(pynvml.nvmlDeviceGetHandleByIndex, index)
+        handle = asked(pynvml.nvmlDeviceGetHandleByIndex, index)
         if handle is None:
             return []
         found: dict[int, GpuUser] = {}
@@ -163,7 +163,7 @@ class Nvml:
             (pynvml.nvmlDeviceGetGraphicsRunningProcesses, "graphics"),
         )
         for ask, kind in lists:
-            processes: Sequence[Any] = _asked(ask, handle) or ()
+            processes: Sequence[Any] = asked(ask, handle) or ()
             for process in processes:
                 used = process.usedGpuMemory
                 user = GpuUser(process.pid, _process_name(process.pid), used, kind)
@@ -171,7 +171,7 @@ class Nvml:
         return sorted(found.values(), key=lambda user: user.pid)
 
 
-def _asked(function: Callable[..., _T], *arguments: object) -> _T | None:
+def asked(function: Callable[..., _T], *arguments: object) -> _T | None:
     """What a call gives; None where this driver or device cannot say."""
     try:
         return function(*arguments)
@@ -185,7 +185,7 @@ def _text(value: str | bytes) -> str:
 
 def _sms(handle: Any, capability: tuple[int, int] | None) -> int | None:
     """Compute units, counted from cores: NVML names them itself for slices of a GPU only."""
-    cores = _asked(pynvml.nvmlDeviceGetNumGpuCores, handle)
+    cores = asked(pynvml.nvmlDeviceGetNumGpuCores, handle)
     per_sm = _CORES_PER_SM.get((capability[0], capability[1])) if capability else None
     return cores // per_sm if cores and per_sm else None
 
@@ -198,5 +198,5 @@ def _process_name(pid: int) -> str:
             return Path(command.decode(errors="replace")).name
         return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
-        name = _asked(pynvml.nvmlSystemGetProcessName, pid)
+        name = asked(pynvml.nvmlSystemGetProcessName, pid)
         return _text(name) if name is not None else "?"

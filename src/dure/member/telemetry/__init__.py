@@ -1,0 +1,1 @@
+"""What a member measures of its cluster and of itself."""

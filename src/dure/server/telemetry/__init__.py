@@ -1,0 +1,1 @@
+"""What the centre measures: its own promises, jobs, clusters, prices, and what people say."""

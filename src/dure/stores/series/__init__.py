@@ -1,0 +1,1 @@
+"""Adapters to series of measurements: embedded in SQLite, VictoriaMetrics or Prometheus."""
