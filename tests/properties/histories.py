@@ -9,6 +9,8 @@ from dure.domain.events import (
     PolicyRequested,
     ProgressReported,
     ReadingsTaken,
+    RiskCleared,
+    RiskRaised,
     TenantChanged,
     TenantJoined,
     TenantLeft,
@@ -17,6 +19,7 @@ from dure.domain.ids import TenantId
 from dure.domain.kernel import KernelClass, KernelSignature
 from dure.domain.latency import BUCKET_COUNT
 from dure.domain.readings import KernelSample, TenantReading
+from dure.domain.risks import Risk, RiskKind
 from dure.domain.tenant import (
     AvailabilitySlo,
     Goal,
@@ -139,11 +142,33 @@ _parameters = st.one_of(
 )
 
 
+_risks = st.builds(
+    Risk,
+    series=st.sampled_from(["one", "other"]),
+    kind=st.sampled_from(RiskKind),
+    confidence=_shares,
+    reason=st.just("because"),
+    tenant=st.none() | _ids,
+    violation_in_ns=st.none() | _ns,
+    shortfall=_shares,
+)
+
+
+@st.composite
+def _risk_event(draw: st.DrawFn, now_ns: int) -> Event:
+    risk = draw(_risks)
+    if draw(st.booleans()):
+        return RiskRaised(now_ns, risk)
+    return RiskCleared(now_ns, risk.series, risk.kind, risk.tenant)
+
+
 @st.composite
 def _events(draw: st.DrawFn, now_ns: int) -> Event:
-    kind = draw(st.sampled_from(["join"] * 3 + ["read"] * 4 + ["change", "leave", "tell", "ask"]))
-    if kind == "read":
-        return draw(_reading_event(now_ns))
+    kind = draw(
+        st.sampled_from(["join"] * 3 + ["read"] * 4 + ["change", "leave", "tell", "ask", "risk"])
+    )
+    if kind in ("read", "risk"):
+        return draw(_reading_event(now_ns) if kind == "read" else _risk_event(now_ns))
     if kind == "join":
         return TenantJoined(now_ns, draw(tenants))
     if kind == "change":

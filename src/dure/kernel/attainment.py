@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from dure.domain.latency import quantile_ns
 from dure.domain.plan import PAUSE_NS
+from dure.domain.queueing import waiting_ns
 from dure.domain.readings import TenantReading
 from dure.domain.tenant import Slo
 from dure.domain.units import NS_PER_S
-from dure.kernel.queueing import waiting_ns
 
 _SHORT_NS = 1 * NS_PER_S
 _LONG_NS = 10 * NS_PER_S

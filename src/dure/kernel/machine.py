@@ -16,6 +16,8 @@ from dure.domain.events import (
     PolicyRequested,
     ProgressReported,
     ReadingsTaken,
+    RiskCleared,
+    RiskRaised,
     TenantChanged,
     TenantJoined,
     TenantLeft,
@@ -32,7 +34,9 @@ from dure.domain.instructions import (
 )
 from dure.domain.plan import Plan, SmSet
 from dure.domain.readings import KernelSample, TenantReading
+from dure.domain.risks import WeightsBy
 from dure.domain.signals import Signal, SignalKind
+from dure.kernel.adapting import adapt_weights
 from dure.kernel.interference import Interference
 from dure.kernel.planner import Planner
 from dure.kernel.policies.base import Appraisal, Policy, Worth
@@ -52,6 +56,8 @@ class MachineSettings:
     parameters: PolicyParameters = ()
     side_by_side: bool = False
     """Whether kernels of different tenants can overlap (the MPS substrate)."""
+    weights: WeightsBy = WeightsBy.FORESEEN
+    """What Eq. 3 moves weights by."""
     validate: bool = False
     """Check invariants after every event; for tests."""
 
@@ -142,13 +148,31 @@ class KernelMachine:
         self._learn_samples(event.samples)
         for track in self.tracks.values():
             self.interference.describe(track.id, track.book.mix)
+        adapted: list[Instruction] = []
         if elapsed > 0:
             self._learn_trial(event.now_ns, elapsed, event.readings)
             self.interference.age()
             for track in self.tracks.values():
                 track.adapt_patience()
-                track.adapt_weight()
-        return [*self._signals(), *self._replan()]
+            if self.settings.weights is not WeightsBy.FROZEN:
+                adapted = adapt_weights(self.tracks.values())
+        return [*self._signals(), *adapted, *self._replan()]
+
+    # Risks
+
+    def _risk_raised(self, event: RiskRaised) -> list[Instruction]:
+        """A tenant's promise is foreseen to fail: the next steps of Eq. 3 reckon with it."""
+        risk = event.risk
+        track = self.tracks.get(risk.tenant) if risk.tenant is not None else None
+        if track is not None and self.settings.weights is WeightsBy.FORESEEN:
+            track.risks[risk.series, risk.kind] = risk
+        return []
+
+    def _risk_cleared(self, event: RiskCleared) -> list[Instruction]:
+        track = self.tracks.get(event.tenant) if event.tenant is not None else None
+        if track is not None:
+            track.risks.pop((event.series, event.kind), None)
+        return []
 
     def _learn_trial(
         self, now_ns: int, elapsed_ns: int, readings: tuple[TenantReading, ...]
@@ -299,6 +323,8 @@ class KernelMachine:
         ReadingsTaken: _read,
         ProgressReported: _progress,
         PolicyRequested: _requested,
+        RiskRaised: _risk_raised,
+        RiskCleared: _risk_cleared,
     }
 
 

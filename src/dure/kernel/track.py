@@ -1,12 +1,13 @@
 """One tenant as the machine knows it: what it was told, and what it learned since."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import exp
 
 from dure.domain.accelerator import AcceleratorProfile
 from dure.domain.ids import TenantId
 from dure.domain.readings import TenantReading
+from dure.domain.risks import Risk, RiskKind
 from dure.domain.tenant import Tenant, TenantClass
 from dure.domain.units import MIB, NS_PER_MS, NS_PER_S
 from dure.kernel.attainment import Attainment
@@ -31,7 +32,14 @@ _LEAST_LENIENT = 0.02
 _WEIGHT_RATE = 0.1
 """Eq. 3's α, per tick of full shortfall."""
 _WEIGHT_RANGE = 2.0
-"""A weight grows at most by this factor over what its owner set."""
+"""A weight grows at most by this factor over what its owner set, by what was measured."""
+_RISK_RATE = 2.0
+"""Eq. 3's α for a shortfall that is foreseen: there is no time to wait for it to be measured."""
+_RISK_RANGE = 16.0
+"""A weight grows at most by this factor while its tenant's promise is foreseen to fail: others
+make room for it 16 times as soon, which in the simulator is all that room can do."""
+_TOLD = 2.0
+"""A weight that moved by this factor is told."""
 _RESERVE_MARGIN = 1.15
 _MEMORY_MARGIN = 1.1
 _MEMORY_ROUND_BYTES = 256 * MIB
@@ -88,6 +96,10 @@ class Track:
     failing."""
     lenient_patience: float = 1.0
     """The same for policies that weigh promises against the rest."""
+    risks: dict[tuple[str, RiskKind], Risk] = field(default_factory=dict)
+    """What is foreseen for it now, by series and kind."""
+    _told_weight: float = 0.0
+    """As it was told last; 0: never."""
 
     @classmethod
     def start(cls, tenant: Tenant, profile: AcceleratorProfile, now_ns: int) -> "Track":
@@ -117,6 +129,7 @@ class Track:
     def retell(self, tenant: Tenant) -> None:
         """The owner changed its wishes; what was learned stays."""
         self.weight *= tenant.weight / self.tenant.weight
+        self._told_weight *= tenant.weight / self.tenant.weight
         if tenant.slo.latency != self.tenant.slo.latency:
             self.strict_patience = min(self.strict_patience, _FIRST_PATIENCE)
         self.tenant = tenant
@@ -208,21 +221,52 @@ class Track:
             share *= _RESERVE_MARGIN
         return min(1.0, share * _RESERVE_MARGIN)
 
+    def at_risk(self) -> bool:
+        """Whether a promise is in danger, or is foreseen to be."""
+        return self.attainment.at_risk() or self.foreseen_shortfall() > 0.0
+
+    def foreseen_shortfall(self) -> float:
+        """Eq. 3's SLO_target − SLO_actual as it will be if nothing is done, by how sure that is."""
+        return max((risk.confidence * risk.shortfall for risk in self.risks.values()), default=0.0)
+
     def adapt_patience(self) -> None:
         """Make room sooner when promises get into danger, and later again while all is well."""
         attainment = self.attainment
-        risk, failing = attainment.at_risk(), attainment.late_pressure() > _FAILING
+        failing = attainment.late_pressure() > _FAILING
         strict_up = _STRICT_UP ** min(_FASTEST_UP, attainment.safety() ** 2)
-        self.strict_patience = _adapted(self.strict_patience, strict_up, _LEAST_STRICT, danger=risk)
+        self.strict_patience = _adapted(
+            self.strict_patience, strict_up, _LEAST_STRICT, danger=self.at_risk()
+        )
         self.lenient_patience = _adapted(
             self.lenient_patience, _LENIENT_UP, _LEAST_LENIENT, danger=failing
         )
 
     def adapt_weight(self) -> None:
-        """Eq. 3: w(t+1) = w(t) · exp(α · (SLO_target − SLO_actual)), within a range."""
-        grown = self.weight * exp(_WEIGHT_RATE * self.attainment.shortfall())
+        """Eq. 3: w(t+1) = w(t) · exp(α · (SLO_target − SLO_actual)), within a range.
+
+        SLO_actual is what was measured or, where that is worse, what is foreseen.
+        """
         base = self.tenant.weight
-        self.weight = min(max(grown, base), base * _WEIGHT_RANGE)
+        foreseen = self.foreseen_shortfall()
+        measured = self.attainment.shortfall()
+        if foreseen > 0.0 and _RISK_RATE * foreseen > _WEIGHT_RATE * measured:
+            most = base * _RISK_RANGE
+            grown = self.weight * exp(_RISK_RATE * foreseen)
+        else:
+            # What was foreseen stays until it is seen that less would do.
+            most = max(base * _WEIGHT_RANGE, self.weight)
+            grown = self.weight * exp(_WEIGHT_RATE * measured)
+        self.weight = min(max(grown, base), most)
+
+    def told_weight(self) -> tuple[float, float] | None:
+        """The weight as it was told last and as it is, once that is worth telling."""
+        base = self.tenant.weight
+        told = self._told_weight or base
+        moved = max(self.weight / told, told / self.weight)
+        if moved < _TOLD and not (self.weight == base != told):
+            return None
+        self._told_weight = self.weight
+        return told, self.weight
 
     def suggested_limit_bytes(self) -> int | None:
         """A memory limit that fits what it really used, in round figures."""

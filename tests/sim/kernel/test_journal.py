@@ -10,10 +10,14 @@ from dure.domain.events import (
     PolicyRequested,
     ProgressReported,
     ReadingsTaken,
+    RiskCleared,
+    RiskRaised,
     TenantChanged,
     TenantJoined,
     TenantLeft,
 )
+from dure.domain.ids import TenantId
+from dure.domain.risks import Risk, RiskKind
 from dure.domain.tenant import AvailabilitySlo, MemoryClaim, Slo, Tenant, ThroughputSlo
 from dure.domain.units import GIB, NS_PER_MS, NS_PER_S
 from dure.kernel.machine import KernelMachine, MachineSettings
@@ -28,6 +32,7 @@ from tests.sim.kernel.worlds import endless, program, requests
 
 SETTINGS = MachineSettings(H200, "slo", (("tolerance", 0.1),), side_by_side=True)
 PROMISED = Slo(throughput=ThroughputSlo(0.1 + 0.2), availability=AvailabilitySlo(0.999))
+WEB = TenantId("web")
 EVENTS: tuple[Event, ...] = (
     TenantJoined(0, service("web", 20.0)),
     TenantJoined(1, Tenant(A, slo=PROMISED, memory=MemoryClaim(20 * GIB, GIB))),
@@ -41,6 +46,10 @@ EVENTS: tuple[Event, ...] = (
     ProgressReported(31 * NS_PER_MS, A, 1.0, 3.0),
     PolicyRequested(32 * NS_PER_MS, "jct", dry_run=True),
     PolicyRequested(33 * NS_PER_MS, "hybrid", (("fairness", 0.3),)),
+    RiskRaised(34 * NS_PER_MS, Risk("s", RiskKind.LOAD, 0.9, "grows", WEB, 5, 0.1)),
+    ReadingsTaken(40 * NS_PER_MS, (served("web", requests=3, latency_ns=5e6),)),
+    ReadingsTaken(900 * NS_PER_MS, (served("web", requests=3, latency_ns=5e6),)),
+    RiskCleared(950 * NS_PER_MS, "s", RiskKind.LOAD, WEB),
     TenantLeft(NS_PER_S, A),
 )
 
@@ -177,7 +186,7 @@ def test_a_broken_line_in_the_middle_is_named(journal: Path) -> None:
         (5, '"now_ns":20000000', '"now_ns":"20000000"'),
         (5, '"ReadingsTaken"', '"ReadingsLost"'),
         (3, '"weight"', '"heaviness"'),
-        (10, '"now_ns":1000000000', '"now_ns":5'),
+        (14, '"now_ns":1000000000', '"now_ns":5'),
     ],
 )
 def test_a_line_that_is_no_event_is_refused(journal: Path, line: int, old: str, new: str) -> None:

@@ -57,7 +57,7 @@ class HybridPolicy:
         rest.sort(key=lambda track: (*_goal_order(track), track.id))
         worth = {track.id: promised_worth(track) for track in protected}
         worth |= {track.id: Worth(track.weight) for track in rest}
-        calm = not any(track.attainment.at_risk() for track in protected)
+        calm = not any(track.at_risk() for track in protected)
         return Appraisal(
             order=tuple(track.id for track in (*protected, *rest)),
             worth=worth,

@@ -31,7 +31,7 @@ def urgency(track: Track, now_ns: int) -> tuple[bool, bool, float]:
     elif slo.throughput is not None:
         target = NS_PER_S / slo.throughput.items_per_s
     guaranteed = track.tenant.tenant_class is TenantClass.GUARANTEED
-    risky = track.attainment.at_risk() or track.deadline_at_risk(now_ns)
+    risky = track.at_risk() or track.deadline_at_risk(now_ns)
     return (not guaranteed, not risky, target)
 
 
@@ -88,7 +88,7 @@ class SloPolicy:
         rest.sort(key=lambda t: (-t.reserved_share(), -t.tenant.weight, t.joined_ns, t.id))
         worth = {track.id: promised_worth(track) for track in protected}
         worth |= {track.id: Worth(track.weight) for track in rest}
-        calm = not any(track.attainment.at_risk() for track in protected)
+        calm = not any(track.at_risk() for track in protected)
         return Appraisal(
             order=tuple(track.id for track in (*protected, *rest)),
             worth=worth,

@@ -3,6 +3,7 @@
 from dataclasses import asdict, fields
 from typing import Any
 
+from dure.domain.risks import Risk
 from dure.domain.units import NS_PER_S
 from dure.sim.figures import finite
 from dure.sim.kernel.compare import Comparison, ModeRun
@@ -14,7 +15,7 @@ SCHEMA = 1
 
 
 MOST_SIGNALS = 100
-"""Signals of a mode that are listed; all are counted."""
+"""Signals, risks and adaptations of a mode that are listed."""
 
 
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
@@ -56,6 +57,13 @@ def _mode(run: ModeRun) -> dict[str, Any]:
         {"at_s": at_ns / NS_PER_S, "signal": str(signal)}
         for at_ns, signal in outcome.signals[:MOST_SIGNALS]
     ]
+    data["risks"] = [
+        {"at_s": at_ns / NS_PER_S, **_risk(risk)} for at_ns, risk in outcome.risks[:MOST_SIGNALS]
+    ]
+    data["adaptations"] = [
+        {"at_s": at_ns / NS_PER_S, **asdict(adapted)}
+        for at_ns, adapted in outcome.adaptations[:MOST_SIGNALS]
+    ]
     data["tenants"] = [
         {
             **_tenant(tenant),
@@ -67,6 +75,18 @@ def _mode(run: ModeRun) -> dict[str, Any]:
         )
     ]
     return data
+
+
+def _risk(risk: Risk) -> dict[str, Any]:
+    soon_ns = risk.violation_in_ns
+    return {
+        "tenant": risk.tenant,
+        "series": risk.series,
+        "kind": risk.kind.value,
+        "confidence": risk.confidence,
+        "violation_in_s": None if soon_ns is None else soon_ns / NS_PER_S,
+        "reason": risk.reason,
+    }
 
 
 def _tenant(result: TenantResult) -> dict[str, Any]:

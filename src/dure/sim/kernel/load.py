@@ -1,5 +1,6 @@
 """What tenants run: kernels, the order they are launched in, and when work arrives."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +102,44 @@ def poisson(
     count = int(rng.poisson(rate_per_s * seconds))
     offsets = np.sort(rng.uniform(0.0, seconds, count))
     return (start_ns + offsets * NS_PER_S).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadChange:
+    """From a time on the rate moves evenly, over a while or at once, to a multiple of the first."""
+
+    at_ns: int
+    over_ns: int
+    factor: float
+
+
+def changing_poisson(
+    rng: np.random.Generator,
+    *,
+    rate_per_s: float,
+    changes: Sequence[LoadChange],
+    start_ns: int,
+    end_ns: int,
+) -> NDArray[np.int64]:
+    """Arrival times of independent requests at a mean rate that ramps and steps, in order."""
+    times, factors = [float(start_ns)], [1.0]
+    for change in changes:
+        times += [float(change.at_ns), float(change.at_ns + max(1, change.over_ns))]
+        factors += [factors[-1], change.factor]
+    times.append(max(times[-1], float(end_ns)))
+    factors.append(factors[-1])
+    at, rate = np.array(times), np.array(factors) * rate_per_s / NS_PER_S
+    expected = np.concatenate([[0.0], np.cumsum(0.5 * (rate[1:] + rate[:-1]) * np.diff(at))])
+    count = int(rng.poisson(expected[-1]))
+    wanted = np.sort(rng.uniform(0.0, expected[-1], count))
+    piece = np.clip(np.searchsorted(expected, wanted, side="right") - 1, 0, len(at) - 2)
+    into = wanted - expected[piece]
+    slope = (rate[piece + 1] - rate[piece]) / np.maximum(at[piece + 1] - at[piece], 1.0)
+    root = np.sqrt(np.maximum(rate[piece] ** 2 + 2.0 * slope * into, 0.0))
+    found: NDArray[np.int64] = (
+        at[piece] + 2.0 * into / np.maximum(rate[piece] + root, 1e-30)
+    ).astype(np.int64)
+    return found[found < end_ns]
 
 
 def periodic(*, period_ns: int, start_ns: int, end_ns: int) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from dure.domain.accelerator import AcceleratorProfile
 from dure.domain.events import PolicyParameters
+from dure.domain.risks import WeightsBy
 from dure.kernel.policies.registry import POLICIES
 from dure.kernel.resources import disjoint
 from dure.sim.kernel.load import TenantLoad
@@ -35,6 +36,7 @@ class Mode:
     parameters: PolicyParameters = ()
     side_by_side: bool = True
     switches: tuple[Switch, ...] = field(default=())
+    weights: WeightsBy = WeightsBy.FORESEEN
 
 
 def baseline(name: str) -> Mode:

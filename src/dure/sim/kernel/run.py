@@ -14,6 +14,7 @@ from dure.domain.events import (
     PolicyRequested,
     ProgressReported,
     ReadingsTaken,
+    RiskRaised,
     TenantJoined,
     TenantLeft,
 )
@@ -23,8 +24,10 @@ from dure.domain.instructions import (
     PublishPlan,
     RaiseSignal,
     RequestRefused,
+    WeightAdapted,
 )
 from dure.domain.plan import Plan
+from dure.domain.risks import Risk
 from dure.domain.signals import Signal
 from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.kernel.machine import KernelMachine, MachineSettings
@@ -33,6 +36,7 @@ from dure.sim.kernel.modes import Mode, sharing_of
 from dure.sim.kernel.physics import Physics
 from dure.sim.kernel.state import NEVER
 from dure.sim.kernel.world import World
+from dure.telemetry.watch import RiskWatch
 
 TICK_NS = 20 * NS_PER_MS
 """How often counters are read and a plan is made, as the agent does."""
@@ -78,6 +82,9 @@ class Outcome:
     decisions_s: list[float]
     plans: list[tuple[int, Plan]]
     signals: list[tuple[int, Signal]]
+    risks: list[tuple[int, Risk]]
+    """What was foreseen, whether or not weights heed it."""
+    adaptations: list[tuple[int, WeightAdapted]]
     previews: list[tuple[int, str]]
     """What each switch of policy was said to change, by a dry run just before it."""
     prediction_error: float
@@ -98,9 +105,12 @@ class _Loop:
         self.decisions_s: list[float] = []
         self.plans: list[tuple[int, Plan]] = []
         self.signals: list[tuple[int, Signal]] = []
+        self.risks: list[tuple[int, Risk]] = []
+        self.adaptations: list[tuple[int, WeightAdapted]] = []
         self.previews: list[tuple[int, str]] = []
         self._record = record
         self._setting = setting
+        self._watch = RiskWatch(setting.accelerator.memory_bytes)
         if mode.policy is not None:
             self.machine = KernelMachine(machine_settings(mode, setting))
         self._changes = sorted(self._scheduled(mode), key=lambda change: change.now_ns)
@@ -139,11 +149,20 @@ class _Loop:
         instructions = self.machine.handle(event)
         self.decisions_s.append(time.perf_counter() - started)
         self._carry_out(event, instructions)
+        for told in self._watch.observe(now_ns, readings):
+            if isinstance(told, RiskRaised):
+                self.risks.append((now_ns, told.risk))
+            self.feed(told)
 
     def feed(self, event: Event) -> None:
         """Give the machine one event and do what it says."""
-        if self.machine is not None:
-            self._carry_out(event, self.machine.handle(event))
+        if self.machine is None:
+            return
+        if isinstance(event, TenantJoined):
+            self._watch.follow(event.tenant)
+        elif isinstance(event, TenantLeft):
+            self._watch.unfollow(event.tenant)
+        self._carry_out(event, self.machine.handle(event))
 
     def _carry_out(self, event: Event, instructions: tuple[Instruction, ...]) -> None:
         if self._record is not None:
@@ -154,6 +173,8 @@ class _Loop:
                 self.plans.append((self.world.now_ns, instruction.plan))
             elif isinstance(instruction, RaiseSignal):
                 self.signals.append((self.world.now_ns, instruction.signal))
+            elif isinstance(instruction, WeightAdapted):
+                self.adaptations.append((self.world.now_ns, instruction))
             elif isinstance(instruction, PreviewPlan):
                 self.previews.append((self.world.now_ns, instruction.reason))
             elif isinstance(instruction, RequestRefused):
@@ -164,7 +185,11 @@ def machine_settings(mode: Mode, setting: Setting) -> MachineSettings:
     """How the machine of a managed mode is started."""
     assert mode.policy is not None
     return MachineSettings(
-        setting.accelerator, mode.policy, mode.parameters, side_by_side=mode.side_by_side
+        setting.accelerator,
+        mode.policy,
+        mode.parameters,
+        side_by_side=mode.side_by_side,
+        weights=mode.weights,
     )
 
 
@@ -212,6 +237,8 @@ def run(
         decisions_s=loop.decisions_s,
         plans=loop.plans,
         signals=loop.signals,
+        risks=loop.risks,
+        adaptations=loop.adaptations,
         previews=loop.previews,
         prediction_error=machine.interference.error if machine else 0.0,
         wall_s=time.perf_counter() - started,

@@ -11,6 +11,7 @@ from dure.domain.accelerator import AcceleratorProfile
 from dure.domain.catalogue import accelerator
 from dure.domain.errors import InputError
 from dure.domain.events import PolicyParameters
+from dure.domain.risks import WeightsBy
 from dure.domain.units import NS_PER_MS, format_duration
 from dure.kernel.policies.registry import POLICIES, make_policy
 from dure.kernel.resources import disjoint
@@ -159,18 +160,19 @@ class _Reader:
                 (*where, "name"), f"'{part.name}' is another mode's name", "choose a new one"
             )
         if part.mode in BASELINES:
-            if part.parameters or part.name:
+            if part.parameters or part.name or part.weights:
                 raise self._source.wrong(
                     where, f"'{part.mode}' takes no name or parameters", "write its name alone"
                 )
             return baseline(part.mode)
         if part.mode in POLICIES:
-            return managed(
+            mode = managed(
                 part.mode,
                 side_by_side=side_by_side,
                 parameters=self._parameters(part.mode, part.parameters, where),
                 name=part.name or "",
             )
+            return replace(mode, weights=_weights(part))
         if part.mode != SWITCHING:
             raise self._source.wrong(
                 where, f"'{part.mode}' is not a mode", nearest(part.mode, mode_names())
@@ -186,7 +188,7 @@ class _Reader:
             parameters=start,
             name=part.name or SWITCHING,
         )
-        return replace(mode, switches=switches)
+        return replace(mode, switches=switches, weights=_weights(part))
 
     def _parameters(
         self, policy: str, parameters: Parameters, where: FieldPath, key: str = "parameters"
@@ -275,3 +277,7 @@ class _Reader:
                 f"show at most {format_duration(_LONGEST_PICTURE_NS)}",
             )
         return asked.start, asked.end
+
+
+def _weights(part: ModePart) -> WeightsBy:
+    return WeightsBy(part.weights) if part.weights else WeightsBy.FORESEEN

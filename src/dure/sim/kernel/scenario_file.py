@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from dure.domain.risks import WeightsBy
 from dure.domain.tenant import Goal, TenantClass
 from dure.sim.documents import (
     Count,
@@ -64,12 +65,22 @@ class ClosedPart(Document):
     iterations: Count = 1
 
 
+class LoadChangePart(Document):
+    """A ramp of the rate, or a step."""
+
+    at: Duration
+    over: Duration = 0
+    factor: Annotated[float, Field(ge=0, le=1000)]
+    """Of the rate at first."""
+
+
 class PoissonPart(Document):
     """Independent requests at a mean rate."""
 
     rate: Positive | None = None
     load: Annotated[float, Field(gt=0, le=10)] | None = None
     iterations: Count = 1
+    changes: list[LoadChangePart] = Field(default_factory=list)
 
 
 class PeriodicPart(Document):
@@ -205,6 +216,7 @@ class ModePart(Document):
     mode: str
     name: Name | None = None
     parameters: Parameters = Field(default_factory=dict)
+    weights: Annotated[str, choice(*(by.value for by in WeightsBy))] | None = None
 
 
 class SwitchPart(Document):

@@ -28,8 +28,10 @@ from dure.sim.kernel.load import (
     Arrivals,
     ClosedLoop,
     KernelSpec,
+    LoadChange,
     Program,
     TenantLoad,
+    changing_poisson,
     periodic,
     poisson,
 )
@@ -39,6 +41,7 @@ from dure.sim.kernel.scenario_file import (
     ArrivalsPart,
     JobPart,
     KernelPart,
+    LoadChangePart,
     ScenarioFile,
     SloPart,
     TenantPart,
@@ -212,9 +215,16 @@ class TenantBuilder:
         end_ns = min(part.leaves or self._file.duration, self._file.duration)
         if arrivals.poisson is not None:
             rate = self._rate(arrivals, program, (*where, "poisson"))
-            self._check_count(rate * (end_ns - start_ns) / NS_PER_S, (*where, "poisson"))
+            changes = self._changes(arrivals.poisson.changes, (*where, "poisson", "changes"))
+            most = max([1.0, *(change.factor for change in changes)])
+            self._check_count(most * rate * (end_ns - start_ns) / NS_PER_S, (*where, "poisson"))
             rng = np.random.default_rng([self._file.seed, zlib.crc32(part.name.encode())])
-            at_ns = poisson(rng, rate_per_s=rate, start_ns=start_ns, end_ns=end_ns)
+            if changes:
+                at_ns = changing_poisson(
+                    rng, rate_per_s=rate, changes=changes, start_ns=start_ns, end_ns=end_ns
+                )
+            else:
+                at_ns = poisson(rng, rate_per_s=rate, start_ns=start_ns, end_ns=end_ns)
             return _same_size(at_ns, arrivals.poisson.iterations)
         if arrivals.periodic is not None:
             period_ns = arrivals.periodic.period
@@ -228,6 +238,20 @@ class TenantBuilder:
         if arrivals.jobs is not None:
             return self._jobs(arrivals.jobs, start_ns, end_ns, (*where, "jobs"))
         raise self._source.wrong((*where, kinds[0]), "is empty", "describe it or choose another")
+
+    def _changes(self, parts: list[LoadChangePart], where: FieldPath) -> tuple[LoadChange, ...]:
+        found: list[LoadChange] = []
+        for number, part in enumerate(parts):
+            ends_ns = found[-1].at_ns + found[-1].over_ns if found else 0
+            if part.at < ends_ns:
+                raise self._source.wrong(
+                    (*where, number, "at"),
+                    f"{format_duration(part.at)} is before the change before it is over, at "
+                    f"{format_duration(ends_ns)}",
+                    "let one change end before the next begins",
+                )
+            found.append(LoadChange(part.at, part.over, part.factor))
+        return tuple(found)
 
     def _rate(self, arrivals: ArrivalsPart, program: Program, where: FieldPath) -> float:
         part = arrivals.poisson

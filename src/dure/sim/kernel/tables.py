@@ -13,6 +13,8 @@ from dure.sim.figures import titled_table
 from dure.sim.kernel.compare import Comparison
 from dure.sim.kernel.sheets import LEGEND, Sheet, Tone, sheets
 
+_MOST_ADAPTATIONS = 6
+"""Of a mode that are listed."""
 WIDTH = 100
 """Columns the tables are made for."""
 
@@ -31,7 +33,26 @@ def comparison_tables(comparison: Comparison) -> RenderableType:
     parts += [_table(sheet) for sheet in sheets(comparison)]
     parts.append(Text("   ".join(f"{tone.value} {meaning}" for tone, meaning in LEGEND), "dim"))
     parts += [Text(f"note: {note}", "yellow") for note in comparison.notes]
+    parts += [Text(line) for line in _adaptations(comparison)]
     return Group(*parts)
+
+
+def _adaptations(comparison: Comparison) -> list[str]:
+    """For each mode the risks foreseen and the weights that followed, the first few."""
+    lines = []
+    for run in comparison.runs:
+        outcome = run.outcome
+        told = [(at, f"foreseen, {risk.tenant}: {risk.reason}") for at, risk in outcome.risks]
+        told += [(at, f"adapted, {adapted}") for at, adapted in outcome.adaptations]
+        told.sort(key=lambda each: each[0])
+        lines += [
+            f"{run.result.mode} at {format_duration(at_ns)}: {what}"
+            for at_ns, what in told[:_MOST_ADAPTATIONS]
+        ]
+        if len(told) > _MOST_ADAPTATIONS:
+            left = len(told) - _MOST_ADAPTATIONS
+            lines.append(f"{run.result.mode}: {left} more; --json lists them")
+    return lines
 
 
 def _heading(comparison: Comparison) -> Text:

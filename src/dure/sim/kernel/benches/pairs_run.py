@@ -141,6 +141,8 @@ def _simulate(row: str, setting: Setting) -> Outcome:
         decisions_s=[],
         plans=[],
         signals=[],
+        risks=[],
+        adaptations=[],
         previews=[],
         prediction_error=0.0,
         wall_s=0.0,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dure.kernel.queueing import waiting_ns
+from dure.domain.queueing import waiting_ns
 
 shares = st.floats(0.0, 1.0)
 

@@ -34,3 +34,15 @@ def _decay(busy: float) -> float:
         grown = busy * math.exp(found)
         found -= (grown - busy - found) / (grown - 1.0)
     return found
+
+
+def late_share(service_ns: float, busy_share: float, target_ns: float) -> float:
+    """The share of requests that are not answered within a target."""
+    if service_ns >= target_ns or busy_share >= 1.0:
+        return 1.0
+    busy = min(busy_share, _MOST_BUSY)
+    if busy < _LEAST_BUSY:
+        return 0.0
+    decay = _decay(busy)
+    waiting_share = (1.0 - busy) / (busy * math.exp(decay) - 1.0)
+    return min(1.0, waiting_share * math.exp(-decay * (target_ns - service_ns) / service_ns))

@@ -1,0 +1,1 @@
+"""Adapters to libraries of streaming learning, behind the port of `dure.telemetry`."""

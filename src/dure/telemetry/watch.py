@@ -1,0 +1,163 @@
+"""Watches the tenants of one accelerator: readings in, risks raised and cleared out.
+
+A risk is raised once, again when it is seen to be twice as bad, and cleared when it was not seen
+for a while. No clock: time is data in what comes in.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dure.domain.events import RiskCleared, RiskRaised
+from dure.domain.ids import TenantId
+from dure.domain.metrics.hardware import GPU_CLOCK, GPU_SM_ACTIVE
+from dure.domain.metrics.kernel import LATENCY, MEMORY
+from dure.domain.metrics.kinds import Metric
+from dure.domain.readings import TenantReading
+from dure.domain.risks import Risk, RiskKind
+from dure.domain.series import SeriesKey, labels_of
+from dure.domain.tenant import Tenant
+from dure.domain.units import NS_PER_S
+from dure.telemetry.memory import MemoryWatch
+from dure.telemetry.promise import PromiseWatch
+from dure.telemetry.signs import DeviceReading, DeviceWatch, ThrashWatch, ThrottleWatch
+
+RiskEvent = RiskRaised | RiskCleared
+
+_HOLD_NS = 10 * NS_PER_S
+"""How long a risk must not have been seen to be over."""
+_WORSE = 2.0
+_MEMORY_STEP_NS = 1 * NS_PER_S
+_MEMORY_HORIZON_S = 300.0
+
+_Key = tuple[str, RiskKind]
+
+
+@dataclass(slots=True)
+class _Active:
+    risk: Risk
+    seen_ns: int
+
+
+@dataclass(slots=True)
+class RiskBoard:
+    """Which risks are up: raises what is new or much worse, clears what is gone."""
+
+    _active: dict[_Key, _Active] = field(default_factory=dict)
+
+    def see(self, now_ns: int, risk: Risk) -> list[RiskEvent]:
+        """A detector sees a risk."""
+        key = (risk.series, risk.kind)
+        known = self._active.get(key)
+        if known is None or risk.shortfall > _WORSE * known.risk.shortfall > 0.0:
+            self._active[key] = _Active(risk, now_ns)
+            return [RiskRaised(now_ns, risk)]
+        known.seen_ns = now_ns
+        return []
+
+    def expire(self, now_ns: int) -> list[RiskEvent]:
+        """Clear what was not seen for long enough."""
+        gone = [key for key, each in self._active.items() if now_ns - each.seen_ns >= _HOLD_NS]
+        return [self._clear(now_ns, key) for key in gone]
+
+    def forget(self, tenant: TenantId) -> None:
+        """A tenant is gone; nobody needs to be told."""
+        gone = [key for key, each in self._active.items() if each.risk.tenant == tenant]
+        for key in gone:
+            del self._active[key]
+
+    def risks(self) -> tuple[Risk, ...]:
+        """Everything that is up."""
+        return tuple(each.risk for each in self._active.values())
+
+    def _clear(self, now_ns: int, key: _Key) -> RiskCleared:
+        risk = self._active.pop(key).risk
+        return RiskCleared(now_ns, risk.series, risk.kind, risk.tenant)
+
+
+@dataclass(slots=True)
+class _Watched:
+    tenant: Tenant
+    promise: PromiseWatch | None
+    memory: MemoryWatch
+    memory_ns: int = 0
+
+
+@dataclass(slots=True)
+class RiskWatch:
+    """All tenants of one accelerator."""
+
+    memory_bytes: int
+    gpu: str = ""
+    board: RiskBoard = field(default_factory=RiskBoard)
+    _tenants: dict[TenantId, _Watched] = field(default_factory=dict)
+    _device: DeviceWatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._device = DeviceWatch(
+            ThrottleWatch(self._series(GPU_CLOCK, clock="sm")),
+            ThrashWatch(self._series(GPU_SM_ACTIVE)),
+        )
+
+    def follow(self, tenant: Tenant) -> None:
+        """Watch a tenant, or take note that its promises changed."""
+        known = self._tenants.get(tenant.id)
+        if known is not None and known.tenant == tenant:
+            return
+        if known is not None and known.tenant.slo.latency == tenant.slo.latency:
+            known.tenant = tenant
+            return
+        self.board.forget(tenant.id)
+        promise = None
+        if tenant.slo.latency is not None:
+            promise = PromiseWatch(tenant, self._series(LATENCY, tenant))
+        memory = MemoryWatch(
+            self._series(MEMORY, tenant),
+            _MEMORY_STEP_NS / NS_PER_S,
+            _MEMORY_HORIZON_S,
+            tenant.id,
+        )
+        self._tenants[tenant.id] = _Watched(tenant, promise, memory)
+
+    def unfollow(self, tenant: TenantId) -> None:
+        """A tenant is gone."""
+        self._tenants.pop(tenant, None)
+        self.board.forget(tenant)
+
+    @property
+    def tenants(self) -> tuple[TenantId, ...]:
+        """Those that are watched."""
+        return tuple(self._tenants)
+
+    def observe(self, now_ns: int, readings: Iterable[TenantReading]) -> list[RiskEvent]:
+        """Take in one tick's readings; what is to be told."""
+        events: list[RiskEvent] = []
+        for reading in readings:
+            watched = self._tenants.get(reading.tenant)
+            if watched is not None:
+                for risk in self._look(watched, now_ns, reading):
+                    events += self.board.see(now_ns, risk)
+        return [*events, *self.board.expire(now_ns)]
+
+    def observe_device(self, now_ns: int, reading: DeviceReading) -> list[RiskEvent]:
+        """Take in what the device says of itself; what is to be told."""
+        events: list[RiskEvent] = []
+        for risk in self._device.observe(reading):
+            events += self.board.see(now_ns, risk)
+        return events
+
+    def _look(self, watched: _Watched, now_ns: int, reading: TenantReading) -> list[Risk]:
+        found: list[Risk] = []
+        if watched.promise is not None:
+            found += watched.promise.observe(now_ns, reading) or []
+        if now_ns - watched.memory_ns >= _MEMORY_STEP_NS:
+            watched.memory_ns = now_ns
+            limit = watched.tenant.memory.limit_bytes or self.memory_bytes
+            full = watched.memory.observe(reading.memory_bytes, limit)
+            found += [full] if full is not None else []
+        return found
+
+    def _series(self, metric: Metric, tenant: Tenant | None = None, **more: str) -> str:
+        """A metric of this device or of a tenant on it, as the store of series prints it."""
+        labels = {"gpu": self.gpu, "tenant": str(tenant.id) if tenant else "", **more}
+        known = {name: value for name, value in labels.items() if value}
+        return str(SeriesKey(metric.name, labels_of(known)))

@@ -1,0 +1,123 @@
+"""Risks as events: how weights, patience and precedence follow what is foreseen."""
+
+from dataclasses import replace
+
+import pytest
+
+from dure.domain.events import RiskCleared, RiskRaised, TenantJoined, TenantLeft
+from dure.domain.ids import TenantId
+from dure.domain.instructions import PublishPlan, WeightAdapted
+from dure.domain.risks import Risk, RiskKind, WeightsBy
+from dure.domain.tenant import LatencySlo, Slo, Tenant, TenantClass
+from dure.domain.units import NS_PER_MS
+from dure.kernel.machine import KernelMachine, MachineSettings
+from tests.kernel.factories import H200, TICK_NS, served, tick, working
+
+WEB = Tenant(
+    TenantId("web"),
+    tenant_class=TenantClass.GUARANTEED,
+    slo=Slo(latency=LatencySlo(20 * NS_PER_MS)),
+)
+JOB = Tenant(TenantId("job"), tenant_class=TenantClass.BEST_EFFORT)
+RISK = Risk("latency", RiskKind.LOAD, 0.95, "load grows", WEB.id, 5 * 10**9, 0.05)
+
+
+def machine(weights: WeightsBy = WeightsBy.FORESEEN, policy: str = "hybrid") -> KernelMachine:
+    made = KernelMachine(
+        MachineSettings(H200, policy, side_by_side=True, weights=weights, validate=True)
+    )
+    made.handle(TenantJoined(0, WEB))
+    made.handle(TenantJoined(0, JOB))
+    run(made, 1, 100)
+    return made
+
+
+def run(made: KernelMachine, first: int, last: int) -> list[WeightAdapted]:
+    told = []
+    for number in range(first, last):
+        web = served("web", requests=4, latency_ns=3 * NS_PER_MS)
+        answers = tick(made, number, web, working("job"))
+        told += [answer for answer in answers if isinstance(answer, WeightAdapted)]
+    return told
+
+
+def patience_ns(made: KernelMachine) -> int:
+    assert made.plan is not None
+    return made.plan.squads[0].members[0].patience_ns
+
+
+def test_a_risk_raises_the_weight_at_once_and_says_why() -> None:
+    made = machine()
+    calm = patience_ns(made)
+    made.handle(RiskRaised(100 * TICK_NS, RISK))
+    told = run(made, 101, 151)
+    assert made.tracks[WEB.id].weight > 8.0
+    assert made.tracks[JOB.id].weight == 1.0
+    assert told[0].tenant == WEB.id
+    assert told[0].reason == "load grows"
+    assert told[0].before == 1.0
+    assert patience_ns(made) < 0.2 * calm
+
+
+def test_a_weight_is_bounded_however_bad_a_risk_is() -> None:
+    made = machine()
+    made.handle(RiskRaised(100 * TICK_NS, replace(RISK, shortfall=1.0, confidence=1.0)))
+    run(made, 101, 400)
+    assert made.tracks[WEB.id].weight == pytest.approx(16.0)
+
+
+def test_a_weight_comes_down_slowly_once_the_risk_is_over_and_says_so() -> None:
+    made = machine()
+    made.handle(RiskRaised(100 * TICK_NS, RISK))
+    run(made, 101, 200)
+    high = made.tracks[WEB.id].weight
+    made.handle(RiskCleared(200 * TICK_NS, RISK.series, RISK.kind, WEB.id))
+    run(made, 201, 250)
+    assert 0.9 * high < made.tracks[WEB.id].weight < high
+    told = run(made, 251, 4000)
+    assert made.tracks[WEB.id].weight == 1.0
+    assert told[-1].after == 1.0
+    assert "on time" in told[-1].reason
+
+
+@pytest.mark.parametrize("weights", [WeightsBy.FROZEN, WeightsBy.MEASURED])
+def test_weights_that_do_not_foresee_leave_risks_alone(weights: WeightsBy) -> None:
+    made = machine(weights)
+    made.handle(RiskRaised(100 * TICK_NS, RISK))
+    assert run(made, 101, 200) == []
+    assert made.tracks[WEB.id].weight == 1.0
+
+
+def test_frozen_weights_stay_though_a_promise_fails() -> None:
+    made = machine(WeightsBy.FROZEN)
+    for number in range(101, 200):
+        tick(made, number, served("web", requests=4, latency_ns=60 * NS_PER_MS, late=4))
+    assert made.tracks[WEB.id].weight == 1.0
+
+
+def test_under_slo_a_risk_makes_others_make_room_sooner() -> None:
+    made = machine(policy="slo")
+    run(made, 101, 1500)
+    calm = patience_ns(made)
+    made.handle(RiskRaised(1500 * TICK_NS, RISK))
+    run(made, 1501, 1520)
+    assert patience_ns(made) < 0.5 * calm
+
+
+def test_a_risk_of_the_device_or_of_a_stranger_changes_nothing() -> None:
+    made = machine()
+    for tenant in (None, TenantId("nobody")):
+        risk = replace(RISK, tenant=tenant)
+        assert made.handle(RiskRaised(100 * TICK_NS, risk)) == ()
+        made.handle(RiskCleared(100 * TICK_NS, risk.series, risk.kind, tenant))
+    assert run(made, 101, 150) == []
+
+
+def test_a_tenants_risks_go_with_it() -> None:
+    made = machine()
+    made.handle(RiskRaised(100 * TICK_NS, RISK))
+    made.handle(TenantLeft(101 * TICK_NS, WEB.id))
+    made.handle(TenantJoined(102 * TICK_NS, WEB))
+    assert made.tracks[WEB.id].risks == {}
+    answers = made.handle(RiskCleared(103 * TICK_NS, RISK.series, RISK.kind, WEB.id))
+    assert not any(isinstance(answer, PublishPlan) for answer in answers)
