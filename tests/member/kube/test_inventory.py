@@ -8,11 +8,11 @@ from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import Placement
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.ids import ClusterId
+from dure.kube.devices import UnknownDevicesError, node_devices
+from dure.kube.quantities import milli, pod_requests, whole
 from dure.kube.resources import Object
 from dure.member.kube.board import Board
-from dure.member.kube.devices import UnknownDevicesError, node_devices
-from dure.member.kube.inventory import Numbering
-from dure.member.kube.quantities import milli, pod_requests, whole
+from dure.member.kube.numbering import Numbering
 from dure.member.kube.settings import KubeSettings
 from dure.member.ports import InventoryChanged, Taken, Warned
 

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from dure.domain.fleet.programs import Thing
 from dure.domain.fleet.protocol import Inventory
 from dure.domain.ids import TenantId
+from dure.kube.devices import NodeDevices, UnknownDevicesError, node_devices
+from dure.kube.inventory import KubeNode, inventory_of, kube_node
+from dure.kube.nodes import why_not
 from dure.kube.resources import Object, ObjectKey, key_of
 from dure.member.kube import names
 from dure.member.kube.claims import NodeOffers, allocated_pools, read_offers
-from dure.member.kube.devices import NodeDevices, UnknownDevicesError, node_devices
 from dure.member.kube.foreign import Foreigners
 from dure.member.kube.instances import Instances
-from dure.member.kube.inventory import KubeNode, Numbering, inventory_of, kube_node
-from dure.member.kube.nodes import why_not
+from dure.member.kube.numbering import Numbering
 from dure.member.kube.pods import tolerations
 from dure.member.kube.settings import KubeSettings
 from dure.member.ports import InventoryChanged, Sight, Taken, Warned

@@ -13,9 +13,9 @@ from typing import Any
 from dure.domain.errors import DureError
 from dure.domain.fleet.catalogue import CATALOGUE
 from dure.domain.fleet.slices import ShareMode
+from dure.kube.devices import NodeDevices, UnknownDevicesError, matching
+from dure.kube.quantities import whole
 from dure.kube.resources import Object
-from dure.member.kube.devices import NodeDevices, UnknownDevicesError, matching
-from dure.member.kube.quantities import whole
 from dure.member.kube.spots import NodeSpot
 
 WHOLE = "whole"

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from dure.kube.devices import NodeDevices
+from dure.kube.inventory import Overhead
+from dure.kube.quantities import pod_requests
 from dure.kube.resources import Object, ObjectKey
 from dure.member.kube import names
-from dure.member.kube.devices import NodeDevices
-from dure.member.kube.inventory import Overhead
-from dure.member.kube.quantities import pod_requests
 from dure.member.ports import Taken
 
 _OVER = ("Succeeded", "Failed")

@@ -11,9 +11,9 @@ from dure.domain.ids import WorkloadId
 from dure.kube.resources import Object, ObjectKey, key_of, uid_of
 from dure.member.kube import names
 from dure.member.kube.gangs import finished, rank_of
-from dure.member.kube.inventory import Numbering
 from dure.member.kube.lives import PodLife, pod_life
 from dure.member.kube.notes import Note, read_note
+from dure.member.kube.numbering import Numbering
 from dure.member.kube.spots import NodeSpot
 from dure.member.ports import Life, Progressed, Seen
 
@@ -217,8 +217,18 @@ class Instances:
             exit_code=life.exit_code,
             started_ns=life.started_ns,
             ended_ns=life.ended_ns,
+            address=_address(carried),
         )
         return None if seen == told else seen
+
+
+def _address(carried: Carried) -> str:
+    """Where a service answers: at its Pod's address, which other clusters may not reach."""
+    port = carried.desired.program.port if carried.desired else None
+    host = str((carried.pod or {}).get("status", {}).get("podIP") or "")
+    if port is None or not host:
+        return ""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 _NAMELESS: Object = {"metadata": {"name": ""}}

@@ -22,6 +22,7 @@ from dure.kube.errors import (
     KubeServerError,
     KubeUnreachableError,
 )
+from dure.kube.labels import PREFIX
 from dure.kube.requests import Scope
 from dure.kube.resources import SECRETS, Object
 from dure.member.kube import names
@@ -30,8 +31,8 @@ SHARDS = 32
 """Twenty thousand entries of 2 KB make some 100 KiB a shard, a tenth of what a Secret may hold."""
 MOST_BYTES = 1000 * 1024
 """Of a shard; the API takes 1 MiB with everything around it."""
-_SHARD = f"{names.PREFIX}memory-shard"
-_MEMORY = f"{names.PREFIX}memory"
+_SHARD = f"{PREFIX}memory-shard"
+_MEMORY = f"{PREFIX}memory"
 _FIELD = "entries"
 _TRIES = 5
 

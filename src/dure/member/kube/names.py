@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dure.domain.fleet.decisions import InstanceId
 from dure.domain.fleet.protocol import AttemptKey
 from dure.domain.ids import WorkloadId
+from dure.kube.labels import PREFIX
 
-PREFIX = "dure.io/"
 MANAGER = "dure"
 """Field manager of what is applied, and the value of `MANAGED_BY`."""
 
@@ -30,15 +30,6 @@ BOUND = f"{PREFIX}bound"
 DONE_SHARE = f"{PREFIX}done-share"
 SAVED_SHARE = f"{PREFIX}saved-share"
 """Annotations of a Pod, written by whoever knows: how far a job is, how much of it is saved."""
-
-PROFILE = f"{PREFIX}profile"
-SHARE = f"{PREFIX}share"
-LINK_DOMAIN = f"{PREFIX}link-domain"
-NUMA_DOMAINS = f"{PREFIX}numa-domains"
-GROUP = f"{PREFIX}group"
-"""Labels of a node that say what cannot be read from it, or shall differ."""
-RECLAIM_AT = f"{PREFIX}reclaim-at"
-"""Annotation of a node: when it will be taken away, in RFC 3339."""
 
 DIVIDED_FROM = f"{PREFIX}divided-from"
 """Annotation of a node whose devices are divided anew: what it offered before, and since when."""

@@ -12,6 +12,7 @@ from dure.domain.fleet.decisions import InstanceId
 from dure.domain.fleet.programs import Program, Thing, ThingKind
 from dure.domain.fleet.protocol import Desired
 from dure.domain.fleet.workloads import WorkloadKind
+from dure.kube.labels import PREFIX
 from dure.kube.resources import Object
 from dure.member.kube import names
 from dure.member.kube.claims import Offer
@@ -209,7 +210,7 @@ def _without_resources(container: Any) -> Any:
 
 
 def _not_ours(stated: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in stated.items() if not key.startswith(names.PREFIX)}
+    return {key: value for key, value in stated.items() if not key.startswith(PREFIX)}
 
 
 def _variables(unit: Unit, settings: KubeSettings, more: Mapping[str, Any]) -> list[Object]:

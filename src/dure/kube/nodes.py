@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dure.kube.labels import RECLAIM_AT
 from dure.kube.resources import Object
-from dure.member.kube.names import RECLAIM_AT
 
 CORDONED = "cordoned"
 """What the reason begins with where Pods that run there run on."""

@@ -8,9 +8,9 @@ from dure.domain.errors import DureError
 from dure.domain.fleet.catalogue import CATALOGUE
 from dure.domain.fleet.profiles import DeviceProfile
 from dure.domain.fleet.slices import ShareMode, SliceTemplate
+from dure.kube import labels as own_labels
+from dure.kube.quantities import whole
 from dure.kube.resources import Object
-from dure.member.kube import names
-from dure.member.kube.quantities import whole
 
 GPU_PRODUCT = "nvidia.com/gpu.product"
 GPU_MEMORY = "nvidia.com/gpu.memory"
@@ -67,7 +67,7 @@ class UnknownDevicesError(DureError):
 
     def __init__(self, what: str) -> None:
         known = ", ".join(CATALOGUE)
-        super().__init__(what, f"label the node {names.PROFILE} with one of {known}")
+        super().__init__(what, f"label the node {own_labels.PROFILE} with one of {known}")
 
 
 def node_devices(node: Object) -> NodeDevices | None:
@@ -104,10 +104,10 @@ _OFFERED_BY = _offerings()
 
 def _profile(name: str, labels: Mapping[str, str], known: Mapping[str, int]) -> DeviceProfile:
     """The one profile that resources and labels allow."""
-    stated = labels.get(names.PROFILE, "").lower()
+    stated = labels.get(own_labels.PROFILE, "").lower()
     if stated:
         if stated not in CATALOGUE:
-            raise UnknownDevicesError(f"node {name} is labelled {names.PROFILE}={stated}")
+            raise UnknownDevicesError(f"node {name} is labelled {own_labels.PROFILE}={stated}")
         return CATALOGUE[stated]
     candidates = [
         profile
@@ -156,7 +156,7 @@ def _divided(
 ) -> NodeDevices:
     """How many devices there are, and how they are shared."""
     resources = tuple(sorted(known.items()))
-    stated = labels.get(names.SHARE, "")
+    stated = labels.get(own_labels.SHARE, "")
     single = _SINGLE_MIG.search(labels.get(GPU_PRODUCT, "").lower())
     replicas = max(1, _number(labels, GPU_REPLICAS))
     counted = _number(labels, GPU_COUNT)

@@ -1,19 +1,16 @@
-"""Nodes as groups of equal ones, in an order that stays; numbers of nodes and devices."""
+"""Nodes as groups of equal ones, in an order that stays."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from dure.domain.errors import DureError
 from dure.domain.fleet.clusters import NodeGroup
-from dure.domain.fleet.decisions import Placement
 from dure.domain.fleet.programs import Thing
 from dure.domain.fleet.protocol import Inventory, NodeFact
 from dure.domain.ids import TenantId
+from dure.kube import labels as own_labels
+from dure.kube.devices import NodeDevices
+from dure.kube.quantities import milli, whole
 from dure.kube.resources import Object
-from dure.member.kube import names
-from dure.member.kube.devices import NodeDevices
-from dure.member.kube.quantities import milli, whole
-from dure.member.kube.spots import NodeSpot
 
 _GIB = 1024**3
 _MEMORY_STEP_BYTES = 256 << 20
@@ -41,12 +38,12 @@ def kube_node(node: Object, devices: NodeDevices, why: str) -> KubeNode:
     """A node of the API as the fleet sees it."""
     labels = node["metadata"].get("labels") or {}
     has, allows = node["status"].get("capacity") or {}, node["status"]["allocatable"]
-    link = labels.get(names.LINK_DOMAIN, "")
-    numa = labels.get(names.NUMA_DOMAINS, "")
+    link = labels.get(own_labels.LINK_DOMAIN, "")
+    numa = labels.get(own_labels.NUMA_DOMAINS, "")
     return KubeNode(
         name=node["metadata"]["name"],
         devices=devices,
-        group=labels.get(names.GROUP) or _group_name(devices, {**allows, **has}),
+        group=labels.get(own_labels.GROUP) or _group_name(devices, {**allows, **has}),
         cpu_milli=milli(allows.get("cpu", 0)),
         host_memory_bytes=whole(allows.get("memory", 0)),
         link_domain=int(link) if link.isdigit() else max(1, devices.count),
@@ -116,53 +113,3 @@ def _group(name: str, nodes: list[KubeNode], overheads: Mapping[str, Overhead]) 
         numa_domains=max(node.numa_domains for node in nodes),
         mode=first.devices.mode,
     )
-
-
-class Numbering:
-    """Numbers that an inventory gives its nodes and devices."""
-
-    def __init__(self, inventory: Inventory) -> None:
-        self._names = [node.name for node in inventory.nodes]
-        self._numbers = {name: number for number, name in enumerate(self._names)}
-        sizes = {group.name: group.devices for group in inventory.groups}
-        self._sizes = [sizes[node.group] for node in inventory.nodes]
-        self._first = [0]
-        for size in self._sizes:
-            self._first.append(self._first[-1] + size)
-
-    def spot(self, placement: Placement, node: str = "") -> NodeSpot:
-        """A placement in words that outlive the numbers; raises where it means nothing here."""
-        number = placement.node
-        known = 0 <= number < len(self._names)
-        if not known or (node and self._names[number] != node):
-            raise DureError(
-                f"node {number}{f' ({node})' if node else ''} is not what it was",
-                "decide anew on the present inventory",
-            )
-        first, size = self._first[number], self._sizes[number]
-        devices = tuple(device - first for device in placement.devices)
-        if any(not 0 <= device < size for device in devices):
-            raise DureError(
-                f"{self._names[number]} has no devices {placement.devices}",
-                "decide anew on the present inventory",
-            )
-        return NodeSpot(
-            node=self._names[number],
-            devices=devices,
-            masks=placement.masks,
-            template=placement.template,
-            compute_milli=placement.compute_milli,
-        )
-
-    def placement(self, spot: NodeSpot) -> Placement | None:
-        """A spot by the present numbers; None where its node is not there any more."""
-        number = self._numbers.get(spot.node)
-        if number is None or any(device >= self._sizes[number] for device in spot.devices):
-            return None
-        return Placement(
-            node=number,
-            devices=tuple(self._first[number] + device for device in spot.devices),
-            masks=spot.masks,
-            template=spot.template,
-            compute_milli=spot.compute_milli,
-        )

@@ -1,0 +1,1 @@
+"""Dure beside schedulers that stay: ranks clusters for MultiKueue, watches others as a shadow."""

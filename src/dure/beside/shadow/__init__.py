@@ -1,0 +1,1 @@
+"""Shadow mode: what another scheduler decided, and what Dure would have; nothing is touched."""

@@ -1,0 +1,11 @@
+"""Labels and annotations of nodes by which people tell Dure what cannot be read from a node."""
+
+PREFIX = "dure.io/"
+PROFILE = f"{PREFIX}profile"
+SHARE = f"{PREFIX}share"
+LINK_DOMAIN = f"{PREFIX}link-domain"
+NUMA_DOMAINS = f"{PREFIX}numa-domains"
+GROUP = f"{PREFIX}group"
+"""Labels of a node that say what cannot be read from it, or shall differ."""
+RECLAIM_AT = f"{PREFIX}reclaim-at"
+"""Annotation of a node: when it will be taken away, in RFC 3339."""
