@@ -1,110 +1,150 @@
-"""What devices cost that an attempt has used: money and grams, charged to its tenant's budgets."""
+"""What attempts used becomes charges: of their tenants' bills, and of the budgets they spend.
 
-from collections.abc import Iterable, Mapping, Sequence
+A member says what an attempt has used in all. What of that is not charged yet is charged with the
+report that brings it, in the same transaction. Where it has no price it is kept, and charged with a
+later report of the cluster.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dure.api.money import BudgetUnit
-from dure.domain.fleet.catalogue import device_profile
-from dure.domain.fleet.clusters import Cluster, NodeGroup
-from dure.domain.fleet.money import ExchangeRates
+from dure.domain.errors import DureError
+from dure.domain.fleet.amounts import MICRO
 from dure.domain.fleet.protocol import Usage
-from dure.domain.units import NS_PER_S
-from dure.fleet.terms import W_PER_KW
-from dure.server.records import site_of
-from dure.stores.repos.jobs import Standing
-from dure.stores.rows import Attempt, NewEvent, Spend
+from dure.server import specs
+from dure.server.calendar import Calendar
+from dure.server.changes import Changes, Key
+from dure.server.declared import read_member
+from dure.server.links.pricing import Pricing, Use, plausible, told
+from dure.server.records import explanation_of, site_of
+from dure.stores.rows import Charge, Meter, NewEvent
 from dure.stores.transaction import Transaction
 
-_S_PER_H = 3600.0
-_KWH_PER_MWH = 1000.0
-_LATE_S = 3600.0
-"""What clocks may differ by, where a use is too long to be true."""
+_log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class Meter:
-    """Prices of one cluster."""
-
-    cluster: Cluster
-    rates: ExchangeRates
-
-    def cost(self, group: NodeGroup, usage: Usage, now_ns: int) -> tuple[float, float]:
-        """Money in the fleet's currency, and grams, for use that ends now."""
-        cluster, hours = self.cluster, usage.device_s / _S_PER_H
-        profile = device_profile(group.profile)
-        used = min(1.0, usage.compute_share) if usage.compute_share > 0 else 1.0
-        watts = profile.power_w(used) + group.base_power_w / max(1, group.devices)
-        kwh = watts / W_PER_KW * hours * cluster.pue
-        grams = kwh * cluster.carbon_g_per_kwh.at(now_ns)
-        if cluster.owned(profile.name):
-            price = kwh / _KWH_PER_MWH * cluster.electricity_per_mwh.at(now_ns)
-        else:
-            tariff = cluster.tariff
-            price = hours * tariff.device_hour[profile.name] * tariff.factor(now_ns)
-        return self.rates.to_base(price, cluster.tariff.currency), grams
+OWED_AT_ONCE = 500
+"""Attempts whose old use is charged with one report."""
+_TRANSFER = "transfer"
+"""The term of an explanation that is paid once: bringing weights and data to a cluster."""
 
 
 @dataclass(frozen=True)
 class Bought:
-    """Lines of one report."""
+    """Charges of one report."""
 
-    spends: tuple[Spend, ...]
+    charges: tuple[Charge, ...] = ()
 
     def by_team(self) -> dict[tuple[str, str], tuple[float, float]]:
         """Money and grams by tenant and team."""
-        sums: dict[tuple[str, str], tuple[float, float]] = {}
-        for line in self.spends:
-            money, grams = sums.get((line.tenant, line.team), (0.0, 0.0))
-            sums[line.tenant, line.team] = (money + line.money, grams + line.carbon_g)
-        return sums
+        sums: dict[tuple[str, str], tuple[int, int]] = {}
+        for each in self.charges:
+            money, grams = sums.get((each.tenant, each.team), (0, 0))
+            sums[each.tenant, each.team] = (money + each.money_micro, grams + each.carbon_ug)
+        return {who: (money / MICRO, grams / MICRO) for who, (money, grams) in sums.items()}
 
 
-def lines_of(
-    usage: Iterable[Usage],
-    meter: Meter,
-    attempts: Mapping[tuple[str, int], Attempt],
-    jobs: Mapping[str, Standing],
-    now_ns: int,
+async def charge(
+    tx: Transaction, cluster: str, changes: Changes, usage: Sequence[Usage], owed: Sequence[Meter]
 ) -> Bought:
-    """What a report's usage costs; of attempts that are not known nobody pays anything."""
-    groups = {group.name: group for group in meter.cluster.groups}
-    spends = []
-    for each in usage:
-        attempt = attempts.get((each.key.job, each.key.attempt))
-        group = groups.get(site_of(attempt).group) if attempt is not None else None
-        if attempt is None or group is None or each.device_s <= 0:
+    """Take in what was told, and charge what can be; of attempts not known nobody pays anything."""
+    meters = await _told(tx, changes, usage, owed)
+    try:
+        pricing = await _pricing(tx, cluster)
+        settled, charges = await _settled(tx, changes, meters, pricing)
+    except DureError as error:
+        _log.warning("use of cluster %s has no price yet: %s", cluster, error)
+        settled, charges = meters, []
+    await tx.meters.put_all(settled)
+    await tx.charges.add_all(charges)
+    bought = Bought(tuple(charges))
+    await _spend(tx, bought)
+    return bought
+
+
+async def _told(
+    tx: Transaction, changes: Changes, usage: Sequence[Usage], owed: Sequence[Meter]
+) -> list[Meter]:
+    said = {(str(each.key.job), each.key.attempt): each for each in usage}
+    known = await tx.meters.many(said.keys() & changes.attempts.keys())
+    meters = {_key(meter): meter for meter in owed if _key(meter) in changes.attempts}
+    for key, each in said.items():
+        if key in changes.attempts and each.device_us > 0:
+            meters[key] = told(known.get(key), each, changes.attempts[key], tx.now_ns)
+    return [meter for _, meter in sorted(meters.items()) if meter.charged_us < meter.device_us]
+
+
+async def _pricing(tx: Transaction, cluster: str) -> Pricing:
+    member = await read_member(tx, cluster)
+    if member.cluster is None:
+        raise DureError(f"it is not known what cluster {cluster} consists of")
+    policies = await tx.policies.all()
+    return Pricing(
+        cluster=member.cluster,
+        rates=specs.fleet_of(policies, ()).rates,
+        calendar=Calendar(specs.fleet_spec(policies).billing.time_zone),
+        closed_through=await tx.charges.closed_through(),
+        retired=member.heard.retired,
+    )
+
+
+async def _settled(
+    tx: Transaction, changes: Changes, meters: Iterable[Meter], pricing: Pricing
+) -> tuple[list[Meter], list[Charge]]:
+    """Meters with all charged that has a price, and the charges."""
+    settled, charges = [], list[Charge]()
+    egress = await _egress_micro(
+        tx, changes, [_key(each) for each in meters if not each.charged_us]
+    )
+    for told_meter in meters:
+        key = _key(told_meter)
+        attempt = changes.attempts[key]
+        group = pricing.group(site_of(attempt).group)
+        if group is None:
+            _log.warning("%s ran on nodes that nobody knows", key)
+            settled.append(told_meter)
             continue
-        job = jobs[attempt.job_id]
-        device_s = min(each.device_s, _most_device_s(attempt, group, now_ns))
-        money, grams = meter.cost(group, replace(each, device_s=device_s), now_ns)
-        spends.append(
-            Spend(
-                job_id=job.id,
-                attempt=attempt.attempt,
-                to_ns=now_ns,
-                from_ns=now_ns - round(device_s * NS_PER_S),
-                tenant=job.tenant,
-                team=job.team,
-                service=job.service,
-                cluster=attempt.cluster,
-                profile=group.profile,
-                device_s=device_s,
-                money=money,
-                carbon_g=grams,
-            )
+        meter = plausible(told_meter, attempt, group, tx.now_ns)
+        use = Use(
+            job=changes.jobs[attempt.job_id],
+            attempt=attempt.attempt,
+            group=group,
+            device_us=meter.device_us - meter.charged_us,
+            from_ns=meter.since_ns,
+            to_ns=meter.until_ns,
         )
-    return Bought(tuple(spends))
+        if use.device_us:
+            charges += pricing.charges(use, egress.get(key, 0))
+        settled.append(replace(meter, charged_us=meter.device_us, since_ns=meter.until_ns))
+    return settled, charges
 
 
-def _most_device_s(attempt: Attempt, group: NodeGroup, now_ns: int) -> float:
-    """What all devices of its group could have done for an attempt since it was placed."""
-    placed_s = max(0, now_ns - attempt.reserved_ns) / NS_PER_S
-    return (placed_s + _LATE_S) * group.count * group.devices
+async def _egress_micro(tx: Transaction, changes: Changes, new: Iterable[Key]) -> dict[Key, int]:
+    """What bringing weights and data cost, of attempts that are charged for the first time."""
+    weighted = {}
+    for key in new:
+        terms = dict(explanation_of(changes.attempts[key]).terms)
+        if terms.get(_TRANSFER, 0.0) > 0:
+            weighted[key] = terms[_TRANSFER]
+    if not weighted:
+        return {}
+    policy = specs.policy_of(specs.policy_in_force(await tx.policies.all()))
+    jobs = {job.id: job for job in await tx.jobs.many({job for job, _ in weighted})}
+    found = {}
+    for key, amount in weighted.items():
+        # An explanation shows what counted: money times the weight of its class of work.
+        weight = policy.of(specs.job_terms(jobs[key[0]]).workload.kind).cost_weight
+        found[key] = round(amount / weight * MICRO) if weight else 0
+    return found
 
 
-async def charge(tx: Transaction, bought: Bought) -> None:
-    """Store the lines and charge them to the budgets of tenants and teams, in one transaction."""
-    await tx.spends.add_all(bought.spends)
+def _key(meter: Meter) -> Key:
+    return meter.job_id, meter.attempt
+
+
+async def _spend(tx: Transaction, bought: Bought) -> None:
+    """Charge the budgets of tenants and teams."""
     owed: dict[str, tuple[float, float]] = {}
     for (tenant, team), (money, grams) in bought.by_team().items():
         for path in _payers(tenant, team):
