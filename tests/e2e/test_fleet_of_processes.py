@@ -1,5 +1,6 @@
 """The fleet as a person uses it: a real server, a real member, real programs, and deaths."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -7,12 +8,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from dure.api.clusters import ClusterKind, ClusterSpec, NodeDocument, PartitionDocument
@@ -21,7 +25,7 @@ from dure.api.jobs import JobSpec
 from dure.api.tenancy import TenantSpec
 from dure.client.fleet import FleetClient, calls
 from dure.client.fleet.config import Context
-from dure.domain.fleet.lifecycle import JobPhase, PartitionPhase
+from dure.domain.fleet.lifecycle import AttemptState, ClusterState, JobPhase, PartitionPhase
 from tests.e2e.conftest import DURE, LIMIT_S
 
 NODES = """
@@ -52,12 +56,16 @@ class Fleet:
             Context((f"http://127.0.0.1:{self.rest}",), token.read_text().strip())
         )
         self.until("the server to answer", self._answers)
-        spec = ClusterSpec(kind=ClusterKind.PROCESS, region="kr")
-        self.client.do(calls.put_cluster("local", spec, calls.CREATE))
         self.client.do(calls.put_tenant("acme", TenantSpec(), calls.CREATE))
-        secret = self.client.do(calls.issue_member_token("local")).secret
-        (folder / "token").write_text(secret, encoding="utf-8")
-        self.start_member()
+        self.add_cluster("local")
+
+    def add_cluster(self, name: str) -> None:
+        """Declare a cluster of processes and start its member."""
+        spec = ClusterSpec(kind=ClusterKind.PROCESS, region="kr")
+        self.client.do(calls.put_cluster(name, spec, calls.CREATE))
+        secret = self.client.do(calls.issue_member_token(name)).secret
+        (self.folder / f"{name}.token").write_text(secret, encoding="utf-8")
+        self.start_member(name)
 
     def _answers(self) -> bool:
         with contextlib.suppress(Exception):
@@ -65,21 +73,27 @@ class Fleet:
             return True
         return False
 
-    def _start(self, name: str, *arguments: str) -> None:
+    def _start(self, name: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [*DURE, *arguments], stdout=log, stderr=log, start_new_session=True
+                [*DURE, *arguments],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, **(env or {})},
             )
 
     def start_server(self) -> None:
         listen = ("--listen", f"127.0.0.1:{self.rest}", "--grpc", f"127.0.0.1:{self.grpc}")
         self._start("server", "server", "--data", str(self.folder / "server"), *listen)
 
-    def start_member(self) -> None:
-        at = ("--cluster", "local", "--server", f"http://127.0.0.1:{self.grpc}")
-        files = ("--nodes", str(self.folder / "nodes.yaml"), "--state", str(self.folder / "state"))
-        token = ("--token-file", str(self.folder / "token"))
-        self._start("member", "member", "--kind", "process", *at, *token, *files)
+    def start_member(self, cluster: str = "local") -> None:
+        at = ("--cluster", cluster, "--server", f"http://127.0.0.1:{self.grpc}")
+        state = self.folder / "state" / cluster
+        files = ("--nodes", str(self.folder / "nodes.yaml"), "--state", str(state))
+        token = ("--token-file", str(self.folder / f"{cluster}.token"))
+        name = "member" if cluster == "local" else f"member-{cluster}"
+        self._start(name, "member", "--kind", "process", *at, *token, *files)
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> int:
         process = self._processes.pop(name)
@@ -130,7 +144,7 @@ class Fleet:
         for process in self._processes.values():
             process.kill()
             process.wait(LIMIT_S)
-        for begun in (self.folder / "state" / "instances").glob("*/begun"):
+        for begun in (self.folder / "state").glob("*/instances/*/begun"):
             with contextlib.suppress(ValueError, ProcessLookupError):
                 os.kill(int(begun.read_text()), signal.SIGKILL)
 
@@ -168,7 +182,7 @@ def test_commands_of_the_host_run_to_their_ends_and_what_they_wrote_comes_back(
     said = b"".join(fleet.client.logs(good)).decode()
     assert said == f"hello from {good} attempt 1\n"
     assert b"".join(fleet.client.logs(bad)) == b"oops\n"
-    assert not list((fleet.folder / "state" / "instances").glob(f"{long}*"))
+    assert not list((fleet.folder / "state").glob(f"*/instances/{long}*"))
 
 
 @pytest.mark.slow
@@ -221,3 +235,141 @@ def test_a_wish_to_divide_a_node_goes_down_to_its_member_and_its_answer_comes_ba
 
 def nodes(fleet: Fleet) -> list[NodeDocument]:
     return fleet.client.do(calls.get_cluster("local")).nodes
+
+
+SERVICE = {
+    "requestsPerSecond": 1.0,
+    "replicaRequestsPerSecond": 100.0,
+    "latency": "1s",
+    "serviceTime": "10ms",
+    "warm": 2,
+    "most": 2,
+    "loadTime": "1s",
+}
+ANSWER = """
+import http.server, os
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"{os.environ['DURE_ATTEMPT']} {os.getpid()}".encode())
+    def log_message(self, *_):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["DURE_PORT"])), Answer).serve_forever()
+"""
+
+
+@pytest.mark.slow
+def test_a_service_is_reached_at_one_address_wherever_its_instances_are(fleet: Fleet) -> None:
+    (fleet.folder / "answer.py").write_text(ANSWER, encoding="utf-8")
+    port, token = free_port(), (fleet.folder / "server" / "admin-token").read_text().strip()
+    centre = {"DURE_SERVER": f"http://127.0.0.1:{fleet.rest}", "DURE_TOKEN": token}
+    fleet._start("front", "front", "chat", "--listen", f"127.0.0.1:{port}", env=centre)
+
+    def ask() -> str:
+        return httpx.get(f"http://127.0.0.1:{port}/", timeout=LIMIT_S).raise_for_status().text
+
+    def listens() -> bool:
+        with contextlib.suppress(httpx.TransportError):
+            return httpx.get(f"http://127.0.0.1:{port}/", timeout=LIMIT_S).status_code == 503
+        return False
+
+    fleet.until("the front to listen, before there is a service", listens)
+    line = f"exec {sys.executable} {fleet.folder}/answer.py"
+    first = fleet.submit("chat", line, kind="serving", work=None, port=8000, service=SERVICE)
+    fleet.until_phase(first, JobPhase.RUNNING)
+    found = fleet.client.do(calls.get_endpoints(first))
+    assert [(each.cluster, each.weight) for each in found.items] == [("local", 500)] * 2
+    fleet.until("both instances answer", lambda: len({ask() for _ in range(8)}) == 2)
+    # Instances that die are replaced; meanwhile the others answer. The centre is not needed.
+    os.kill(int(ask().split()[1]), signal.SIGKILL)
+    for _ in range(8):
+        ask()
+    fleet.kill("server")
+    assert ask()
+    fleet.start_server()
+    fleet.until("the server to answer", fleet._answers)
+    # Another job of the same name takes over when the first is gone.
+    fleet.client.do(calls.cancel_job(first))
+    fleet.until_phase(first, JobPhase.CANCELLED)
+    fleet.submit("chat", line, kind="serving", work=None, port=8000, service=SERVICE)
+    fleet.until("an answer", lambda: ask().split()[0] == "1")
+    assert fleet.kill("front", signal.SIGTERM) == 0
+
+
+class Load:
+    """Requests at a steady rate, whether or not earlier ones are answered."""
+
+    def __init__(self, url: str, per_s: float) -> None:
+        self._url, self._period_s = url, 1 / per_s
+        self._ending = threading.Event()
+        self.answers: list[tuple[float, float, str]] = []
+        """When it was asked, how long it took, and what was said; nothing: it failed."""
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+
+    def __enter__(self) -> "Load":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join(LIMIT_S)
+
+    async def _run(self) -> None:
+        asked = set()
+        async with httpx.AsyncClient(timeout=LIMIT_S) as client:
+            at_s = time.monotonic()
+            while not self._ending.is_set():
+                asked.add(task := asyncio.create_task(self._ask(client)))
+                task.add_done_callback(asked.discard)
+                at_s += self._period_s
+                await asyncio.sleep(max(0.0, at_s - time.monotonic()))
+            await asyncio.gather(*asked)
+
+    async def _ask(self, client: httpx.AsyncClient) -> None:
+        began_s, said = time.monotonic(), ""
+        with contextlib.suppress(httpx.HTTPError):
+            told = await client.get(self._url)
+            said = told.text if told.is_success else ""
+        self.answers.append((began_s, time.monotonic() - began_s, said))
+
+    def since(self, began_s: float) -> list[tuple[float, float, str]]:
+        return [each for each in list(self.answers) if each[0] >= began_s]
+
+
+@pytest.mark.slow
+def test_nobody_who_asks_a_service_notices_that_it_moves(fleet: Fleet) -> None:
+    (fleet.folder / "answer.py").write_text(ANSWER, encoding="utf-8")
+    fleet.add_cluster("other")
+    port, token = free_port(), (fleet.folder / "server" / "admin-token").read_text().strip()
+    centre = {"DURE_SERVER": f"http://127.0.0.1:{fleet.rest}", "DURE_TOKEN": token}
+    line = f"exec {sys.executable} {fleet.folder}/answer.py"
+    job = fleet.submit("chat", line, kind="serving", work=None, port=8000, service=SERVICE)
+    fleet.until_phase(job, JobPhase.RUNNING)
+    old = fleet.job(job).cluster
+    assert old is not None
+    fleet._start("front", "front", job, "--listen", f"127.0.0.1:{port}", env=centre)
+    url = f"http://127.0.0.1:{port}/"
+
+    def answered() -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(url, timeout=LIMIT_S).is_success
+        return False
+
+    fleet.until("an answer", answered)
+    with Load(url, 50.0) as load:
+        fleet.until("answers of the first place", lambda: len(load.answers) > 100)
+        fleet.client.do(calls.set_cluster_state(old, ClusterState.DRAINING))
+        fleet.until("the new place", lambda: fleet.job(job).attempt == 2)
+        fleet.until(
+            "the old place to be gone",
+            lambda: fleet.job(job).attempts[0].state is AttemptState.GONE,
+        )
+        fleet.until("more answers", lambda: len(load.since(time.monotonic() - 1.0)) > 20)
+    said = [each[2].split()[0] if each[2] else "failed" for each in load.answers]
+    assert said.count("failed") == 0
+    assert {"1", "2"} == set(said)
+    # In the middle of the move both answered.
+    first, last = said.index("2"), len(said) - 1 - said[::-1].index("1")
+    assert first < last
+    assert said[-1] == "2"

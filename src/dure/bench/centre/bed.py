@@ -1,10 +1,11 @@
 """Processes of a centre under load: a server of its own, members, and who asks it."""
 
 import asyncio
+import os
 import re
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,12 +73,19 @@ class Server:
 
 
 @asynccontextmanager
-async def dure(name: str, folder: Path, words: Sequence[object]) -> AsyncIterator[Running]:
+async def dure(
+    name: str, folder: Path, words: Sequence[object], env: Mapping[str, str] | None = None
+) -> AsyncIterator[Running]:
     """A command of this installation as a process, ended when the context is left."""
     log = folder / f"{name}.log"
     with log.open("ab") as out:
         process = await asyncio.create_subprocess_exec(
-            *DURE, *map(str, words), stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out
+            *DURE,
+            *map(str, words),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env={**os.environ, **(env or {})},
         )
     try:
         yield Running(name, process.pid, log)

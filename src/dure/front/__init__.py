@@ -1,0 +1,1 @@
+"""A stable address before a service of the fleet: requests go to wherever its instances are."""

@@ -1,0 +1,204 @@
+"""Hands requests on to instances of a service, and their answers back, as they come.
+
+A request that an instance surely did not begin is given to another one: its connection was refused,
+or the instance had closed a connection that was kept open. Of one that may have been begun this is
+done only where HTTP calls it safe to repeat.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from dure.front.table import Backend, Table
+
+_log = logging.getLogger(__name__)
+
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+_REPEATABLE = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"}
+_OF_ONE_HOP = {
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
+    *("transfer-encoding", "upgrade"),
+}
+_MOST_KEPT = 1 << 20
+"""Of a request's body, to be able to send it again; a longer one is sent once."""
+_CONNECT_S = 2.0
+_KEEP_OPEN_S = 2.0
+"""Shorter than servers keep connections open, so that few are found closed."""
+
+
+class Front:
+    """One service behind one address."""
+
+    def __init__(self, table: Table, patience_s: float, answer_s: float) -> None:
+        self.table = table
+        self._patience_s = patience_s
+        self._changed = asyncio.Event()
+        self._http = httpx.AsyncClient(
+            timeout=httpx.Timeout(answer_s, connect=_CONNECT_S, pool=None),
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=_KEEP_OPEN_S),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def app(self) -> Starlette:
+        """As an application of ASGI."""
+
+        @asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            yield
+            await self._http.aclose()
+
+        route = Route("/{path:path}", self.answer, methods=_METHODS)
+        return Starlette(routes=[route], lifespan=lifespan)
+
+    def changed(self) -> None:
+        """There may be instances that were not there before."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def answer(self, request: Request) -> Response:
+        """Ask one instance after the other until one answers."""
+        body = _Body(request)
+        try:
+            await body.begin()
+        except ClientDisconnect:
+            return Response(status_code=400)
+        until_s = time.monotonic() + self._patience_s
+        tried: set[str] = set()
+        while True:
+            backend = self.table.choose(tried)
+            if backend is None:
+                if not await self._more(until_s):
+                    return _nobody(len(self.table))
+                tried.clear()
+                continue
+            try:
+                return await self._ask(backend, request, body)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                tried.add(backend.address)
+                _log.info("%s does not answer: %s", backend.address, error)
+            except httpx.TransportError as error:
+                tried.add(backend.address)
+                _log.warning("%s failed: %s", backend.address, error)
+                if request.method not in _REPEATABLE or not body.whole:
+                    return _failed(backend.address)
+
+    async def _more(self, until_s: float) -> bool:
+        """Wait for another instance; False when the patience is over."""
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            return False
+        try:
+            async with asyncio.timeout(min(left_s, _CONNECT_S)):
+                await self._changed.wait()
+        except TimeoutError:
+            pass  # One that was there may answer again.
+        return True
+
+    async def _ask(self, backend: Backend, request: Request, body: "_Body") -> Response:
+        url = httpx.URL(f"http://{backend.address}").copy_with(raw_path=_raw_path(request))
+        backend.in_flight += 1
+        try:
+            asked = self._http.build_request(
+                request.method, url, headers=_onward(request), content=body.content()
+            )
+            told = await self._http.send(asked, stream=True)
+        except BaseException as error:
+            backend.in_flight -= 1
+            backend.failures += isinstance(error, httpx.TransportError)
+            raise
+        backend.failures = 0
+        headers = [
+            (name, value)
+            for name, value in told.headers.raw
+            if name.lower().decode("latin-1") not in _OF_ONE_HOP
+        ]
+        answer = StreamingResponse(_streamed(told, backend), told.status_code)
+        answer.raw_headers = [(name.lower(), value) for name, value in headers]
+        return answer
+
+
+async def _streamed(told: httpx.Response, backend: Backend) -> AsyncIterator[bytes]:
+    try:
+        async for part in told.aiter_raw():
+            yield part
+    finally:
+        backend.in_flight -= 1
+        await told.aclose()
+
+
+class _Body:
+    """What a request carries: kept while it is short, else read as it is sent."""
+
+    def __init__(self, request: Request) -> None:
+        self._parts = request.stream()
+        self._kept = b""
+        self.whole = False
+        """Whether all of it is kept."""
+
+    async def begin(self) -> None:
+        """Read as much as is kept."""
+        async for part in self._parts:
+            self._kept += part
+            if len(self._kept) > _MOST_KEPT:
+                return
+        self.whole = True
+
+    def content(self) -> bytes | AsyncIterator[bytes]:
+        """To be sent."""
+        return self._kept if self.whole else self._rest()
+
+    async def _rest(self) -> AsyncIterator[bytes]:
+        yield self._kept
+        async for part in self._parts:
+            yield part
+
+
+def _raw_path(request: Request) -> bytes:
+    path: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    query: bytes = request.scope["query_string"]
+    return path + b"?" + query if query else path
+
+
+def _onward(request: Request) -> list[tuple[bytes, bytes]]:
+    """Headers for the instance: those of the request, and who asked."""
+    named = request.headers.get("connection", "")
+    dropped = _OF_ONE_HOP | {each.strip().lower() for each in named.split(",")}
+    kept = [
+        (name, value)
+        for name, value in request.headers.raw
+        if name.decode("latin-1") not in dropped and name != b"content-length"
+    ]
+    length = request.headers.get("content-length")
+    if length is not None:
+        kept.append((b"content-length", length.encode()))
+    if request.client is not None:
+        kept.append((b"x-forwarded-for", request.client.host.encode()))
+    kept.append((b"x-forwarded-proto", request.url.scheme.encode()))
+    return kept
+
+
+def _nobody(instances: int) -> Response:
+    what = "none of its instances answers" if instances else "it has no instance that is ready"
+    return _problem(503, f"the service cannot answer: {what}; try again later")
+
+
+def _failed(address: str) -> Response:
+    return _problem(502, f"the instance at {address} ended in the middle of the request")
+
+
+def _problem(status: int, detail: str) -> Response:
+    return JSONResponse(
+        {"title": "Service unavailable", "status": status, "detail": detail},
+        status,
+        headers={"Retry-After": "1"},
+        media_type="application/problem+json",
+    )

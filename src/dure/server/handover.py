@@ -1,0 +1,70 @@
+"""How a service passes from one attempt to the next: requests in steps, then a while to finish.
+
+Everything follows from when the new attempt began to run, which is stored: so every server says the
+same, and a new leader goes on where the last one was.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dure.domain.fleet.lifecycle import AttemptState
+from dure.domain.fleet.protocol import AttemptStatus
+from dure.domain.units import NS_PER_S
+from dure.server.records import REPLACES, status_of
+from dure.stores.rows import Attempt
+
+SHARES = (0.1, 0.5, 1.0)
+"""Of requests for the new attempt, in steps of equal length; with the last the old one drains."""
+WHOLE = 1000
+"""Weights of all instances of an attempt that gets every request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast it goes."""
+
+    shift_s: float
+    """From the first request at the new place until all of them go there."""
+    drain_s: float
+    """For what the old place has begun."""
+
+    def share(self, since_ns: int) -> float:
+        """Part of requests for an attempt that has run so long."""
+        steps = len(SHARES) - 1
+        done = steps if self.shift_s <= 0 else steps * since_ns / (self.shift_s * NS_PER_S)
+        return SHARES[max(0, min(steps, int(done)))]
+
+    def over(self, since_ns: int) -> bool:
+        """Whether the old place may end."""
+        return since_ns >= (self.shift_s + self.drain_s) * NS_PER_S
+
+
+def shares(attempts: Iterable[Attempt], now_ns: int, pace: Pace) -> dict[int, float]:
+    """Part of requests by attempt of a service; those that are not named get none.
+
+    An attempt whose instances are not all there yet gets some only where no other one serves. One
+    that takes the place of another gets them in steps, as long as it is able to answer.
+    """
+    found = {each.attempt: each for each in attempts}
+    running = {n: each for n, each in found.items() if each.state is AttemptState.RUNNING}
+    if not running:
+        return {n: 1.0 for n, each in found.items() if each.state is AttemptState.COMMITTED}
+    parts = dict.fromkeys(running, 1.0)
+    for number, attempt in running.items():
+        old = attempt.spec.get(REPLACES)
+        if old in running and answers(status_of(attempt)):
+            part = pace.share(now_ns - (attempt.running_ns or now_ns))
+            parts[number], parts[old] = part, 1.0 - part
+        elif old in running:
+            parts[number] = 0.0
+    return parts
+
+
+def answers(status: AttemptStatus | None) -> bool:
+    """Whether every instance of an attempt does."""
+    return status is not None and all(each.ready for each in status.instances)
+
+
+def reachable(status: AttemptStatus | None) -> bool:
+    """Whether there is anything that requests could be sent to."""
+    return status is not None and any(each.address for each in status.instances)
