@@ -8,7 +8,7 @@ TEST_WORKERS ?= 2
 # the shards that bench/kernel.py and bench/node.py make pages of.
 FIGURES := $(filter-out bench/record_%.py bench/kernel.py bench/node.py,$(wildcard bench/*.py))
 # These read public traces, which are not shipped: make bench DATA=FOLDER
-DATA_FIGURES := bench/fleet.py bench/packing.py
+DATA_FIGURES := bench/fleet.py bench/packing.py bench/risk.py
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -44,16 +44,17 @@ test-docker: native ## queue, pause and thaw real containers, on the emulator; a
 test-kube: $(READY) ## run against a real Kubernetes, which the first call builds; as root it installs haproxy
 	tools/build_kube > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
 	tools/build_helm > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
+	tools/build_kueue > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
 	$(BIN)/pytest -m "kube and not fleet" -rs
 
-test-services: $(READY) ## run against real PostgreSQL and NATS servers; as root it installs them
+test-services: $(READY) ## run against real PostgreSQL, NATS, VictoriaMetrics and Prometheus; as root it installs them
 	tools/ensure_services || test "$$DURE_REQUIRE_SERVICES" != 1
 	$(BIN)/pytest -m "services and not fleet" -rs
 
-test-fleet: $(READY) ## kill, stop and cut the parts of a whole fleet, again and again (SEED=N to replay)
+test-fleet: $(READY) ## kill, stop and cut the parts of a whole fleet, again and again (SEED=N to replay, ONLY=NAME)
 	tools/build_kube > /dev/null || test "$$DURE_REQUIRE_KUBE" != 1
 	tools/ensure_services || test "$$DURE_REQUIRE_SERVICES" != 1
-	$(BIN)/pytest -m fleet -rs -s $(if $(SEED),--seed $(SEED)) $(if $(SUMMARY),--summary $(SUMMARY)) tests/e2e/fleet
+	$(BIN)/pytest -m fleet -rs -s $(if $(SEED),--seed $(SEED)) $(if $(SUMMARY),--summary $(SUMMARY)) $(if $(ONLY),-k $(ONLY)) tests/e2e/fleet
 
 test-soak: native ## ten minutes of tenants that come, go and are killed (DURE_SOAK_S=600)
 	DURE_SOAK_S=$${DURE_SOAK_S:-600} $(BIN)/pytest -m slow -s --timeout=0 tests/faults/test_soak.py

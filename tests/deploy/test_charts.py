@@ -30,6 +30,9 @@ def manifest_rules() -> dict[str, Any]:
         ("ClusterRole", "dure-member-tenant"): "tenant",
         ("Role", "dure-member"): "own",
         ("ClusterRole", "dure-member-partitioner"): "partitioner",
+        ("ClusterRole", "dure-member-door"): "door",
+        ("ClusterRole", "dure-jobs-edit"): "peopleEdit",
+        ("ClusterRole", "dure-jobs-view"): "peopleView",
     }
     found = {}
     for file in MANIFESTS.glob("*.yaml"):

@@ -4,6 +4,7 @@ import base64
 import json
 import secrets
 import subprocess
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,9 +72,11 @@ class Credentials:
             "users": [{"name": "user", "user": dict(user)}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "user"}}],
         }
-        path.write_text(json.dumps(document), encoding="utf-8")
-        path.chmod(0o600)
-        return path
+        # Whole at every moment: others read it while it is written anew.
+        unfinished = self.folder / f".{name}.{threading.get_ident()}"
+        unfinished.write_text(json.dumps(document), encoding="utf-8")
+        unfinished.chmod(0o600)
+        return unfinished.replace(path)
 
 
 def make_credentials(folder: Path, openssl: Path) -> Credentials:

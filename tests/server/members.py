@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ from dure.domain.fleet.protocol import (
     Refusal,
     Report,
     RunPhase,
+    Standing,
+    Standings,
     Usage,
     Want,
     Welcome,
@@ -91,6 +94,8 @@ class FakeMember:
     goodbye: Goodbye | None = None
     plans: list[Plan] = field(default_factory=list)
     logs: list[LogRequest | LogCancel] = field(default_factory=list)
+    standings: dict[str, Standing] = field(default_factory=dict)
+    """The last of each wish, by UID."""
     acked: int = 0
     seq: int = 0
     refuses: Callable[[Desired], str] = lambda _: ""
@@ -118,6 +123,8 @@ class FakeMember:
                     self.goodbye = word
                 case LogRequest() | LogCancel():
                     self.logs.append(word)
+                case Standings():
+                    self.standings |= {each.uid: each for each in word.standings}
                 case Ping():
                     await self.say(Ping())
             self.changed.set()
@@ -158,8 +165,10 @@ class FakeMember:
 
     async def status(self, key: AttemptKey, phase: RunPhase, **more: Any) -> int:
         """Report one attempt."""
-        usage = more.pop("usage", ())
-        instance = InstanceStatus(0, "node-0", f"{key.job}-0", Placement(0, (0,)), ready=True)
+        usage, address = more.pop("usage", ()), more.pop("address", "")
+        instance = InstanceStatus(
+            0, "node-0", f"{key.job}-0", Placement(0, (0,)), ready=True, address=address
+        )
         instances = (instance,) if phase is RunPhase.RUNNING else ()
         status = AttemptStatus(key, phase, instances=instances, **more)
         return await self.report(attempts=(status,), usage=usage)
@@ -196,8 +205,9 @@ class FakeMember:
 
 
 def used(key: AttemptKey, device_s: float) -> Usage:
-    """What an attempt used."""
-    return Usage(key, device_s)
+    """What an attempt has used in all, on one device until now."""
+    now_ns = time.time_ns()
+    return Usage(key, round(device_s * 1e6), now_ns - round(device_s * 1e9), now_ns)
 
 
 @asynccontextmanager

@@ -132,20 +132,22 @@ async def test_a_drained_cluster_is_left_by_jobs_once_they_have_stopped(address:
         assert (await busan.wanted()).key == AttemptKey(key.job, 2)
 
 
+SERVICE = {
+    "requestsPerSecond": 1,
+    "replicaRequestsPerSecond": 10,
+    "latency": "500ms",
+    "serviceTime": "10ms",
+}
+
+
 @asynchronous
 async def test_a_drained_service_runs_elsewhere_before_it_ends(address: str) -> None:
-    service = {
-        "requestsPerSecond": 1,
-        "replicaRequestsPerSecond": 10,
-        "latency": "500ms",
-        "serviceTime": "10ms",
-    }
     async with (
         world(address, "seoul", "busan") as centre,
         linked(centre.port, centre.secrets["seoul"], "seoul") as seoul,
         linked(centre.port, centre.secrets["busan"], "busan") as busan,
     ):
-        key = await _runs_in_seoul(centre, seoul, kind="serving", work=None, service=service)
+        key = await _runs_in_seoul(centre, seoul, kind="serving", work=None, service=SERVICE)
         await busan.join()
         await centre.change_cluster("seoul", state=ClusterState.DRAINING)
         new = (await busan.wanted()).key
@@ -157,3 +159,25 @@ async def test_a_drained_service_runs_elsewhere_before_it_ends(address: str) -> 
         await seoul.until(lambda me: not me.desired)
         assert (await centre.job(key.job)).phase is JobPhase.RUNNING
         assert busan.desired[new].want is Want.RUN
+
+
+@asynchronous
+async def test_a_service_whose_new_place_fails_while_it_takes_over_stays(address: str) -> None:
+    async with (
+        world(address, "seoul", "busan") as centre,
+        linked(centre.port, centre.secrets["seoul"], "seoul") as seoul,
+        linked(centre.port, centre.secrets["busan"], "busan") as busan,
+    ):
+        key = await _runs_in_seoul(centre, seoul, kind="serving", work=None, service=SERVICE)
+        await busan.join()
+        await centre.change_cluster("seoul", state=ClusterState.DRAINING)
+        new = (await busan.wanted()).key
+        # People can reach it, so that requests pass to it in steps; it ends before they have.
+        await busan.status(new, RunPhase.RUNNING, address="busan:80")
+        await busan.ended(new, Outcome.DISPLACED, "its node is gone")
+        again = await busan.until(
+            lambda me: next((each for each in me.desired if each.attempt == 3), None)
+        )
+        assert seoul.desired[key].want is Want.RUN
+        await busan.status(again, RunPhase.RUNNING)
+        assert (await seoul.wanted(Want.RELEASE)).key == key

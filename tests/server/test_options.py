@@ -62,7 +62,7 @@ def test_settings_from_a_file_are_checked(tmp_path: Path) -> None:
     for text, says in (
         ("lease-ttl-s: -1", "lease_ttl_s: -1 is not above zero"),
         ("lease-ttl-s: soon", "'soon' is no float"),
-        ("colour: red", "colour: is no setting; use one of advertise-url, fence-margin"),
+        ("colour: red", "colour: is no setting; use one of advertise-url, drain-s"),
         ("[1]", "is no mapping"),
         ("a: [", "cannot be read"),
     ):

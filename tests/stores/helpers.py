@@ -9,7 +9,7 @@ from typing import Any
 from dure.domain.fleet.accounts import TenantKind
 from dure.stores.engine import StoreSettings
 from dure.stores.ids import new_id
-from dure.stores.rows import Attempt, Cluster, Job, NewEvent, Tenant
+from dure.stores.rows import Attempt, Charge, Cluster, Job, NewEvent, Tenant
 from dure.stores.store import Store
 from dure.stores.submissions import Submission
 
@@ -54,6 +54,22 @@ def attempt(job_id: str, number: int = 1, **more: Any) -> Attempt:
     """An attempt in seoul."""
     fields: dict[str, Any] = {"cluster": "seoul", "epoch": 1, "desired_revision": 1} | more
     return Attempt(job_id, number, **fields)
+
+
+def charge(job_id: str, day: str = "2026-11-05", **more: Any) -> Charge:
+    """A charge of acme for a device in seoul, of a day."""
+    fields: dict[str, Any] = {
+        "month": day[:7],
+        "currency": "USD",
+        "tenant": "acme",
+        "team": "",
+        "service": "",
+        "cluster": "seoul",
+        "profile": "a100-40gb",
+        "from_ns": 0,
+        "to_ns": 10,
+    } | more
+    return Charge(job_id, fields.pop("attempt", 1), day, **fields)
 
 
 def submission(*jobs: Job, key: str | None = None, body_hash: str = "") -> Submission:

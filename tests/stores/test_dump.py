@@ -13,21 +13,22 @@ from dure.stores.ids import new_id
 from dure.stores.repos.access import Grant
 from dure.stores.rows import (
     AuditEntry,
-    Bill,
     Budget,
+    Closing,
     Feed,
     FeedPoint,
+    Meter,
     NewEvent,
+    Origin,
     Partition,
     Policy,
     Pool,
-    Spend,
     Tenant,
 )
 from dure.stores.store import Store
 from dure.stores.tables import metadata
 from tests.stores.fixtures import BACKENDS, fresh_address
-from tests.stores.helpers import asynchronous, attempt, job, opened, submission
+from tests.stores.helpers import asynchronous, attempt, charge, job, opened, submission
 
 
 async def _fill(store: Store) -> None:
@@ -43,13 +44,13 @@ async def _fill(store: Store) -> None:
         await tx.policies.add(Policy("carbon", {"g_per_day": 1e6}))
         await tx.tokens.issue(Grant(Role.TENANT, tenant="acme"))
         await tx.budgets.add(Budget("acme", "month", "KRW", 1e9, 0, 10, 0.1))
-        await tx.bills.add(Bill("b1", "acme", 0, 10, "KRW", 12.25, 3.5, {"lines": []}))
         await tx.news.said("seoul", inventory={"nodes": []}, sites={"sites": []})
         await tx.news.lease("seoul", {"allotments": []})
         await tx.partitions.ask(Partition("seoul", "n0", "all-1g.10gb", 3, asked_ns=1))
-        await tx.spends.add_all(
-            [Spend(made.id, 1, 9, 5, "acme", "", "", "seoul", "a100", 4.0, 0.5, 12.0)]
-        )
+        await tx.origins.add_all([Origin("seoul", "u-1", "team", "train", made.id, 1)])
+        await tx.meters.put_all([Meter(made.id, 1, "seoul", 5, 4, 8, 9)])
+        await tx.charges.add_all([charge(made.id)])
+        await tx.closings.close(Closing("2026-09", "UTC", "d", {"totals": []}, "me", 7))
         await tx.prices.put_all([("seoul/gpus", 0.25)])
         await tx.feeds.add(Feed("kr", FeedKind.TARIFF, "KRW/kWh"))
         await tx.feeds.write(FeedPoint("kr", at, at / 3) for at in range(1200))

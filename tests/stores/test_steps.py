@@ -7,7 +7,7 @@ import pytest
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
 from dure.stores.errors import ConflictError, IllegalStepError
 from dure.stores.repos.jobs import Step
-from dure.stores.rows import Job, Spend
+from dure.stores.rows import Job
 from dure.stores.store import Store
 from tests.stores.helpers import asynchronous, attempt, job, opened
 
@@ -107,18 +107,3 @@ async def test_only_the_newest_link_of_a_cluster_holds(address: str) -> None:
         with pytest.raises(ConflictError, match="said hello again"):
             async with store.transaction() as tx:
                 await tx.clusters.hold_link("seoul", again.link_epoch)
-
-
-@asynchronous
-async def test_spend_is_summed_by_team_and_a_line_that_comes_twice_counts_once(
-    address: str,
-) -> None:
-    one = job()
-    async with opened(address) as store, store.transaction() as tx:
-        await tx.jobs.add(one)
-        line = Spend(one.id, 1, 10, 0, "acme", "vision", "", "seoul", "a100", 1.0, 2.0, 3.0)
-        await tx.spends.add_all([line, replace(line, to_ns=20)])
-        await tx.spends.add_all([line])
-        assert await tx.spends.totals(0) == (("acme", "vision", 4.0, 6.0),)
-        assert await tx.spends.totals(10) == (("acme", "vision", 2.0, 3.0),)
-        assert [each.to_ns for each in await tx.spends.between("acme", 10, 20)] == [20]

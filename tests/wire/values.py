@@ -22,7 +22,10 @@ from dure.domain.fleet.protocol import (
     PartitionStatus,
     Report,
     ServiceLoad,
+    Standing,
     Welcome,
+    Wish,
+    WishRefusal,
 )
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import FleetTenant
@@ -99,6 +102,12 @@ _SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (Report, "seq"): st.integers(1, 2**63 - 1),
     (Welcome, "silence_s"): some,
     (LogChunk, "data"): st.binary(max_size=20),
+    (Wish, "document"): st.dictionaries(texts, _json, max_size=3),
+    **{(Wish, name): names for name in ("uid", "namespace", "name")},
+    (WishRefusal, "reason"): names,
+    (Standing, "uid"): names,
+    **{(Standing, name): texts for name in ("job", "cluster", "currency")},
+    **{(Standing, name): signed for name in ("cost_per_hour", "g_co2_per_hour")},
 }
 
 

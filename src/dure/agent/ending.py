@@ -1,7 +1,6 @@
 """Ending processes so that nobody else is harmed: off the GPU first, then asked, then killed."""
 
 import os
-import select
 import signal
 import time
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from contextlib import suppress
 
 from dure.agent.mps import MpsDaemon
 from dure.client.schema import EndAnswer
+from dure.kit.waiting import readable
 
 
 def end_processes(pids: Sequence[int], daemon: MpsDaemon | None, grace_s: float) -> EndAnswer:
@@ -41,7 +41,6 @@ def _wait(handles: dict[int, int], grace_s: float) -> list[int]:
     by_handle = {handle: pid for pid, handle in handles.items()}
     until = time.monotonic() + grace_s
     while by_handle and (rest := until - time.monotonic()) > 0:
-        ready, _, _ = select.select(list(by_handle), [], [], rest)
-        for handle in ready:
+        for handle in readable(by_handle, rest):
             del by_handle[handle]
     return sorted(by_handle.values())

@@ -5,8 +5,9 @@ goes wrong in deciding opens the gate and is logged; the next tick tries again.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dure.agent.books import Book
 from dure.agent.events import EventLog, signal_words
@@ -23,6 +24,8 @@ from dure.domain.events import (
     PolicyRequested,
     ProgressReported,
     ReadingsTaken,
+    RiskCleared,
+    RiskRaised,
     TenantChanged,
     TenantJoined,
     TenantLeft,
@@ -36,8 +39,10 @@ from dure.domain.instructions import (
     RaiseSignal,
     RequestRefused,
     SetAllotment,
+    WeightAdapted,
 )
 from dure.domain.plan import Allotment
+from dure.domain.risks import WeightsBy
 from dure.domain.tenant import Tenant
 from dure.domain.units import NS_PER_S, format_bytes
 from dure.kernel.machine import KernelMachine, MachineSettings
@@ -50,6 +55,8 @@ CLIENTS = 64
 
 _FAILURES_BEFORE_REBUILD = 50
 """A machine that failed in so many ticks on end starts anew from what was declared."""
+_KEPT_TICKS = 512
+"""Ten seconds of readings, for a reader that comes twice a second."""
 _SAMPLE_EVERY = 16
 """Launches between two that are timed: an event pair takes some 4 µs, a launch some 3."""
 
@@ -110,6 +117,9 @@ class Gpu:
     ticks: int = 0
     gate_note: str | None = "no tenant has a process here"
     edges_per_s: float = 0.0
+    weights: WeightsBy = WeightsBy.FORESEEN
+    taken: deque[ReadingsTaken] = field(default_factory=lambda: deque(maxlen=_KEPT_TICKS))
+    """The latest readings, for whoever foresees from them in another thread."""
     _machine: KernelMachine = field(init=False)
     _meter: Meter = field(init=False)
     _held_back: dict[int, Client] = field(default_factory=dict)
@@ -142,6 +152,7 @@ class Gpu:
                 policy=self.policy,
                 parameters=self.parameters,
                 side_by_side=self.identity.side_by_side,
+                weights=self.weights,
             )
         )
 
@@ -270,10 +281,22 @@ class Gpu:
             if tenant in self.seats:
                 self.seats[tenant].progress = (done, total)
             self._decide(ProgressReported(now_ns, tenant, done, total))
-        self._decide(ReadingsTaken(now_ns, taken.readings, taken.samples))
+        event = ReadingsTaken(now_ns, taken.readings, taken.samples)
+        self._decide(event)
+        self.taken.append(event)
         self.plane.turn_over(now_ns)
         self._set_gate()
         self._count_edges(now_ns)
+
+    def heed(self, event: RiskRaised | RiskCleared) -> None:
+        """Somebody foresees trouble, or sees it gone: tell people and the machine."""
+        if isinstance(event, RiskRaised):
+            risk = event.risk
+            self._tell("risk", f"{risk.tenant or 'the device'}: {risk.reason}", tenant=risk.tenant)
+        else:
+            who = event.tenant or "the device"
+            self._tell("risk", f"{who}: {event.kind.value} risk is over", tenant=event.tenant)
+        self._decide(replace(event, now_ns=self.clock()))
 
     def _tell_odd(self) -> None:
         for slot in self._meter.take_odd():
@@ -363,6 +386,8 @@ class Gpu:
                         self._write_words(seat)
                 case RaiseSignal(signal):
                     self._tell("signal", signal_words(signal), tenant=signal.tenant)
+                case WeightAdapted():
+                    self._tell("weights", str(instruction), tenant=instruction.tenant)
                 case PolicySwitched(before, after):
                     self._tell("policy", f"{before} → {after}")
                 case RequestRefused(reason):

@@ -10,6 +10,7 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ from dure.agent.containers.answers import UnknownContainerError
 from dure.agent.desk import Desk
 from dure.agent.registry import ForbiddenError, UnknownTenantError
 from dure.agent.service import Service
+from dure.agent.telemetry.desk import TelemetryDesk
 from dure.agent.wire import Peer, peer_of
 from dure.client.containers import ExemptRequest
 from dure.client.schema import (
@@ -39,7 +41,9 @@ from dure.client.schema import (
     TenantPatch,
     TenantSpec,
 )
+from dure.client.telemetry import FeedbackRequest
 from dure.domain.errors import DureError, InputError
+from dure.stores.series.exposition import CONTENT_TYPE
 
 _log = logging.getLogger(__name__)
 
@@ -77,12 +81,22 @@ def _peer_of_transport(wrapped: Any) -> Peer | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Desks:
+    """Whoever answers."""
+
+    service: Service
+    desk: Desk
+    telemetry: TelemetryDesk
+
+
 class _Api:
     """The handlers; each names its message, does one thing, answers one model."""
 
-    def __init__(self, service: Service, desk: Desk) -> None:
-        self._service = service
-        self._desk = desk
+    def __init__(self, desks: Desks) -> None:
+        self._service = desks.service
+        self._desk = desks.desk
+        self._telemetry = desks.telemetry
 
     def routes(self, *, trusted: bool) -> list[Route]:
         """All of them, or only those that need no credentials."""
@@ -93,6 +107,10 @@ class _Api:
             Route("/v1/tenants/{name}/reports", self._report, methods=["POST"]),
             Route("/v1/containers", self._containers),
             Route("/v1/containers/{name}/why", self._why_container),
+            Route("/v1/tenants/{name}/feedback", self._feedback, methods=["POST"]),
+            Route("/v1/series", self._series),
+            Route("/v1/series/names", self._series_names),
+            Route("/metrics", self._metrics),
         ]
         if not trusted:
             return [*shown, Route("/v1/policy", self._policy)]
@@ -153,6 +171,22 @@ class _Api:
         peer = request.scope.get(_PEER)
         await run_in_threadpool(self._service.report, _name(request), said, peer)
         return Response(status_code=204)
+
+    async def _feedback(self, request: Request) -> Response:
+        said = await _body(request, FeedbackRequest)
+        await run_in_threadpool(self._telemetry.say, _name(request), said)
+        return Response(status_code=204)
+
+    async def _series(self, request: Request) -> Response:
+        labels = request.query_params.getlist("label")
+        return await _answer(partial(self._telemetry.series, request.query_params, labels))
+
+    async def _series_names(self, request: Request) -> Response:
+        return await _answer(self._telemetry.names)
+
+    async def _metrics(self, request: Request) -> Response:
+        text = await run_in_threadpool(self._telemetry.metrics)
+        return Response(text, media_type=CONTENT_TYPE)
 
     async def _containers(self, request: Request) -> Response:
         return await _answer(self._desk.container_desk().status)
@@ -234,10 +268,10 @@ async def _on_bug(request: Request, error: Exception) -> Response:
     return _problem(500, f"the agent failed in a way it should not ({type(error).__name__})")
 
 
-def make_app(service: Service, desk: Desk, *, trusted: bool) -> Starlette:
+def make_app(desks: Desks, *, trusted: bool) -> Starlette:
     """The API; `trusted`: over a socket that says who asks."""
     return Starlette(
-        routes=list(_Api(service, desk).routes(trusted=trusted)),
+        routes=list(_Api(desks).routes(trusted=trusted)),
         exception_handlers={
             DureError: _on_dure_error,
             HTTPException: _on_http_error,
@@ -268,13 +302,11 @@ def _server(app: Starlette) -> _Server:
     )
 
 
-async def serve(
-    service: Service, desk: Desk, own: socket.socket, tcp: socket.socket | None
-) -> None:
+async def serve(desks: Desks, own: socket.socket, tcp: socket.socket | None) -> None:
     """Answer until the process is asked to end."""
-    faces = [(_server(make_app(service, desk, trusted=True)), own)]
+    faces = [(_server(make_app(desks, trusted=True)), own)]
     if tcp is not None:
-        faces.append((_server(make_app(service, desk, trusted=False)), tcp))
+        faces.append((_server(make_app(desks, trusted=False)), tcp))
 
     def end() -> None:
         for server, _ in faces:

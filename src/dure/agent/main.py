@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from logging.handlers import RotatingFileHandler
 
@@ -18,6 +19,7 @@ from dure.agent.containers.care import Host, make_care
 from dure.agent.desk import Desk
 from dure.agent.door import Door, listen
 from dure.agent.events import EventLog
+from dure.agent.foresight import Foresight
 from dure.agent.gpu import Gpu, GpuIdentity
 from dure.agent.heart import Heart, Pulse
 from dure.agent.mps import EMULATOR_VARIABLE, MpsDaemon, find_daemon
@@ -27,10 +29,12 @@ from dure.agent.profiles import profile_of
 from dure.agent.reception import Reception, Sizes
 from dure.agent.registry import ROOT_UID
 from dure.agent.service import Service
+from dure.agent.telemetry.making import Measured, start_telemetry
 from dure.client.places import SOCKET_VARIABLE, TENANT_VARIABLE, Places
 from dure.client.schema import AgentInfo
 from dure.devices import layout, library
 from dure.devices.nvml import GpuFacts, Nvml
+from dure.devices.nvml_gauges import NvmlGauges
 from dure.devices.plane import PlaneDevice, PlaneSegments
 from dure.domain.errors import DureError, InputError
 from dure.kernel.policies.registry import make_policy
@@ -127,6 +131,9 @@ def _serve(
         ends.callback(actor.stop)
     ends.callback(_leave, actors, heart, daemon)
     service.restore()
+    foresight = Foresight(actors)
+    foresight.start()
+    ends.callback(foresight.stop)
     door.start()
     ends.callback(door.stop)
     own = listen(places.api_socket, socket.SOCK_STREAM, mode)
@@ -138,8 +145,12 @@ def _serve(
         care.start()
         ends.callback(care.stop)
         desk.containers = care.desk
+    measured = Measured(tuple(_chosen(nvml, options)), foresight.listening(NvmlGauges()), service)
+    if desk.containers is not None:
+        measured = replace(measured, containers=desk.containers.status)
+    telemetry = start_telemetry(options.telemetry, places, measured, ends)
     events.add("agent", f"ready in {places.run_dir}, {len(actors)} GPU, {options.sharing}")
-    asyncio.run(http.serve(service, desk, own, tcp))
+    asyncio.run(http.serve(http.Desks(service, desk, telemetry), own, tcp))
 
 
 def _host(nvml: GpuLibrary, service: Service) -> Host:
@@ -215,7 +226,15 @@ def _make_actor(
     identity = GpuIdentity(
         facts.index, facts.uuid, facts.name, facts.uuid_bytes, profile, side_by_side
     )
-    gpu = Gpu(identity, plane, events, kept.policy, parameters, time.monotonic_ns)
+    gpu = Gpu(
+        identity,
+        plane,
+        events,
+        kept.policy,
+        parameters,
+        time.monotonic_ns,
+        weights=options.weights,
+    )
     return Actor(gpu)
 
 

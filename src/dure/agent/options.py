@@ -1,11 +1,13 @@
 """What an agent is started with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dure.client.containers import PauseWith
 from dure.client.places import Places
 from dure.client.schema import Sharing
+from dure.domain.risks import WeightsBy
+from dure.domain.units import MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,20 @@ class ContainerOptions:
     """Start a watchdog where none answers; else it has a unit of its own."""
     record: Path | None = None
     """Where everything that is decided about containers is written down; None: nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryOptions:
+    """What is measured of this host, and where it is kept."""
+
+    series: str = "sqlite"
+    """sqlite: a file in the agent's folder; off: nowhere; or the address of a server."""
+    period_s: float = 1.0
+    """Between two readings."""
+    most_bytes: int = 64 * MIB
+    """Of the file: the folder may be in memory. At 200 series some days."""
+    token: str = ""
+    """For the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +54,6 @@ class AgentOptions:
     """None: standard error."""
     containers: ContainerOptions | None = None
     """None: containers are not managed."""
+    telemetry: TelemetryOptions = field(default_factory=TelemetryOptions)
+    weights: WeightsBy = WeightsBy.FORESEEN
+    """What Eq. 3 moves the weights of tenants by."""

@@ -80,7 +80,7 @@ def tenant_status(gpu: Gpu, seat: Seat, declared: Declared) -> TenantStatus:
         memory_refused=seat.book.total.memory_refused,
         copied_bytes_per_s=deeds.per_s(deeds.copied_bytes),
         weight_now=track.weight if track else None,
-        at_risk=track.attainment.at_risk() if track else False,
+        at_risk=track.at_risk() if track else False,
         remaining_ns=track.remaining()[0] if track else None,
         remaining_source=_remaining_source(declared, track) if track else None,
         progress_done=progress[0] if progress else None,

@@ -1,6 +1,7 @@
 """Accelerators that the fleet knows by name."""
 
 from dure.api.base import Document
+from dure.domain.fleet.profiles import DeviceProfile
 
 
 class SliceDocument(Document):
@@ -33,3 +34,31 @@ class AcceleratorDocument(Document):
     peak_w: float
     shareable: bool
     slices: list[SliceDocument]
+
+
+def accelerator_document(profile: DeviceProfile) -> AcceleratorDocument:
+    """An accelerator of the catalogue, for people."""
+    return AcceleratorDocument(
+        name=profile.name,
+        vendor=profile.vendor,
+        product=profile.product,
+        kind=profile.kind.value,
+        memory_bytes=profile.memory_bytes,
+        tops={data_type.value: speed for data_type, speed in profile.tops.items()},
+        bandwidth_bytes_per_s=profile.bandwidth_bytes_per_s,
+        idle_w=profile.power.idle_w,
+        peak_w=profile.power.peak_w,
+        shareable=profile.shareable,
+        slices=[
+            SliceDocument(
+                name=each.name,
+                mode=each.mode.value,
+                memory_bytes=each.memory_bytes,
+                compute_milli=each.compute_milli,
+                bandwidth_milli=each.bandwidth_milli,
+                most=each.most,
+                resource_name=each.resource_name,
+            )
+            for each in profile.slices
+        ],
+    )

@@ -110,6 +110,13 @@ class ClusterSpec(Document):
     """Weights and data that lie there, with their sizes."""
 
 
+class DeviceCount(Document):
+    """Devices of one kind, and how many of them nothing is on."""
+
+    devices: int
+    free_devices: int
+
+
 class ClusterDocument(Document):
     """A member cluster."""
 
@@ -122,6 +129,8 @@ class ClusterDocument(Document):
     devices: int
     """As its member last reported; 0: nothing yet."""
     free_devices: int
+    accelerators: dict[str, DeviceCount] = Field(default_factory=dict)
+    """The same by accelerator."""
     desired_revision: int
     accepted_epoch: int
     accepted_revision: int

@@ -4,7 +4,7 @@ from enum import Enum
 
 from pydantic import Field
 
-from dure.api.base import Document
+from dure.api.base import Document, Priority
 from dure.api.jobs import JobSpec
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
 from dure.domain.fleet.workloads import WorkloadKind
@@ -42,6 +42,8 @@ class JobSummary(Document):
     cluster: str | None
     reason: str
     """Why it is in its phase."""
+    suspended: bool = False
+    """Whether its owner wants it to have no place for now."""
     labels: dict[str, str]
     array_id: str | None
     array_index: int | None
@@ -49,6 +51,14 @@ class JobSummary(Document):
     submitted_at: str
     updated_at: str
     ended_at: str | None
+
+
+class JobEdit(Document):
+    """What its owner changes of a job; what is left out stays."""
+
+    priority: Priority | None = None
+    suspend: bool | None = None
+    """Whether it shall have no place for now: what runs is stopped, and starts again later."""
 
 
 class AttemptDocument(Document):

@@ -1,4 +1,4 @@
-"""Feeds of prices and carbon, budgets, and bills."""
+"""Feeds of prices and carbon, and budgets."""
 
 from enum import Enum
 from typing import Annotated
@@ -99,39 +99,3 @@ class BudgetDocument(Document):
     spec: BudgetSpec
     spent: float
     revision: int
-
-
-class BillLevel(Enum):
-    """How finely a bill is broken down."""
-
-    TENANT = "tenant"
-    TEAM = "team"
-    SERVICE = "service"
-    CLUSTER = "cluster"
-    JOB = "job"
-
-
-class BillLine(Document):
-    """One line of a bill; what it is not broken down by is empty."""
-
-    team: str = ""
-    service_name: str = ""
-    cluster: str = ""
-    profile: str = ""
-    job: str = ""
-    device_hours: float
-    """Weighed by the share of each device."""
-    amount: float
-    carbon_g: float
-
-
-class BillDocument(Document):
-    """What a tenant's work came to in a period."""
-
-    tenant: str
-    period_start: str
-    period_end: str
-    currency: str
-    amount: float
-    carbon_g: float
-    lines: list[BillLine]

@@ -2,13 +2,14 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from dure.api.base import (
     AtLeastZero,
     Currency,
     Document,
     Duration,
+    Line,
     LowerName,
     Name,
     Positive,
@@ -16,6 +17,7 @@ from dure.api.base import (
     WholeFromZero,
     short_form,
 )
+from dure.kit.zones import UTC, zone_of
 
 
 class ClassPolicy(Document):
@@ -118,6 +120,20 @@ class Network(Document):
     ] = Latency()
 
 
+def _zone(name: str) -> str:
+    zone_of(name)
+    return name
+
+
+class Billing(Document):
+    """How work is billed."""
+
+    time_zone: Annotated[Line, AfterValidator(_zone)] = UTC
+    """Of the days and months of bills, as Europe/Vienna."""
+    close_after: Duration | None = None
+    """How long after its end a month is closed by itself; left out: somebody closes it."""
+
+
 class FleetSpec(Document):
     """What holds for the fleet as a whole."""
 
@@ -128,6 +144,7 @@ class FleetSpec(Document):
     network: Network = Network()
     policy: Name | None = None
     """The policy in force; left out: the defaults."""
+    billing: Billing = Billing()
 
 
 class FleetDocument(Document):

@@ -1,11 +1,17 @@
 """`dure agent`: the process that shares this host's GPUs between tenants."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from dure.cli.terminal import duration_option_ns, host_and_port
 from dure.domain.errors import InputError
+from dure.domain.risks import WeightsBy
+
+SERIES_TOKEN_VARIABLE = "DURE_SERIES_TOKEN"
+_QUICKEST_S = 0.1
 
 _Sharing = Annotated[
     Literal["isolated", "mps"],
@@ -62,6 +68,22 @@ _Record = Annotated[
         "reads it.",
     ),
 ]
+_Series = Annotated[
+    str,
+    typer.Option(
+        metavar="STORE",
+        help="Where measurements are kept: sqlite (a file in its folder), off, or the address of "
+        f"a VictoriaMetrics or Prometheus; {SERIES_TOKEN_VARIABLE} is sent to it.",
+    ),
+]
+_MeasureEvery = Annotated[str, typer.Option(help="Time between two measurements.")]
+_Weights = Annotated[
+    Literal["frozen", "measured", "foreseen"],
+    typer.Option(
+        help="What moves the weights of tenants: nothing, how promises are kept, or also risks "
+        "that are foreseen.",
+    ),
+]
 _RunDir = Annotated[
     Path | None, typer.Option(help="Its folder of sockets and state; else DURE_RUN_DIR.")
 ]
@@ -81,12 +103,15 @@ def agent(
     dry_run: _DryRun = False,
     no_start_watchdog: _NoStartWatchdog = False,
     record: _Record = None,
+    series: _Series = "sqlite",
+    measure_every: _MeasureEvery = "1s",
+    weights: _Weights = "foreseen",
     run_dir: _RunDir = None,
     log_file: _LogFile = None,
 ) -> None:
     """Share this host's GPUs between tenants, until it is told to end (SIGTERM or Ctrl-C)."""
     from dure.agent.main import run
-    from dure.agent.options import AgentOptions, ContainerOptions
+    from dure.agent.options import AgentOptions, ContainerOptions, TelemetryOptions
     from dure.client.places import own_places
 
     containers = ContainerOptions(
@@ -106,19 +131,18 @@ def agent(
         AgentOptions(
             places=own_places(run_dir),
             sharing=sharing,
-            http=_host_and_port(http) if http is not None else None,
+            http=host_and_port(http, "--http") if http is not None else None,
             policy=policy,
             gpus=tuple(gpu or ()),
             log_file=log_file,
             containers=containers if manage_containers else None,
+            weights=WeightsBy(weights),
+            telemetry=TelemetryOptions(
+                series=series,
+                period_s=max(
+                    _QUICKEST_S, duration_option_ns(measure_every, "--measure-every") / 1e9
+                ),
+                token=os.environ.get(SERIES_TOKEN_VARIABLE, ""),
+            ),
         )
     )
-
-
-def _host_and_port(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise InputError(
-            f"'{text}' is not a host and port", "write it as 127.0.0.1:9400", field="--http"
-        )
-    return host.strip("[]") or "127.0.0.1", int(port)

@@ -10,7 +10,10 @@ from dure.cli import (
     bench_fleet,
     bench_kernel,
     bench_monitor,
+    bench_moves,
     bench_node,
+    bench_risk,
+    bench_series,
 )
 from dure.cli.measuring import Json, Out, Workers, numbers, run_bench
 from dure.cli.terminal import duration_option_ns
@@ -142,3 +145,7 @@ app.command("node")(bench_node.node)
 app.command("containers")(bench_containers.containers)
 app.command("monitor")(bench_monitor.monitor)
 app.command("centre")(bench_centre.centre)
+app.command("moves")(bench_moves.moves)
+app.command("series")(bench_series.series)
+app.command("telemetry")(bench_series.telemetry)
+app.command("risk")(bench_risk.risk)

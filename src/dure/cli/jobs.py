@@ -2,11 +2,21 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dure.cli.centre import AsJson, InContext, ago, centre, echo_json, echo_table
+from dure.cli.centre import (
+    AsJson,
+    InContext,
+    Sets,
+    ago,
+    centre,
+    echo_json,
+    echo_table,
+    made_from,
+)
 from dure.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +36,7 @@ def jobs(
     ] = None,
     tenant: Annotated[str, typer.Option(help="Of this tenant.")] = "",
     team: Annotated[str, typer.Option(help="Of this team.")] = "",
+    service: Annotated[str, typer.Option(help="Of this service of a team.")] = "",
     name: Annotated[str, typer.Option(help="Of this name.")] = "",
     cluster: Annotated[str, typer.Option(help="In this cluster.")] = "",
     array: Annotated[str, typer.Option(help="Of this array.")] = "",
@@ -50,7 +61,8 @@ def jobs(
 
         found: list[JobSummary] = []
         wanted = {
-            "tenant": tenant, "team": team, "name": name, "cluster": cluster,
+            "tenant": tenant, "team": team, "serviceName": service, "name": name,
+            "cluster": cluster,
             "arrayId": array, "phase": phase, "label": label, "order": "newest",
         }  # fmt: skip
         cursor = ""
@@ -178,10 +190,31 @@ def logs(
             sys.stdout.buffer.flush()
 
 
-def explain(job: JobArgument, as_json: AsJson = False, context: InContext = "") -> None:
+def explain(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Its id.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            "-f",
+            help="Jobs not submitted yet: what would become of them; - is stdin.",
+        ),
+    ] = None,
+    sets: Sets = [],  # noqa: B006 - typer copies it
+    as_json: AsJson = False,
+    context: InContext = "",
+) -> None:
     """Say why a job is where it is: what it costs there, what else there was, why it waits."""
     from dure.client.fleet import calls
 
+    if (job is None) == (file is None):
+        raise InputError("name a job, or a file of jobs", "dure explain JOB, or --file job.yaml")
+    if file is not None:
+        from dure.cli.evaluating import explain_files
+
+        explain_files(file, sets, as_json=as_json, context=context)
+        return
+    assert job is not None
     with centre(context) as client:
         found = client.do(calls.explain_job(job))
     if as_json:
@@ -196,11 +229,12 @@ def _print_explanation(found: "JobExplanation") -> None:
         why = f" ({each.reason})" if each.reason else ""
         typer.echo(f"attempt {each.attempt} in {each.cluster}: {each.state.value}{why}")
         if each.explanation is not None:
-            for line in _sum_lines(each.explanation):
+            for line in sum_lines(each.explanation):
                 typer.echo(f"  {line}")
 
 
-def _sum_lines(sums: "ExplanationDocument") -> list[str]:
+def sum_lines(sums: "ExplanationDocument") -> list[str]:
+    """What a place costs, term by term."""
     lines = [f"{term.name:<18}{term.amount:>12.2f}" for term in sums.terms]
     lines.append(f"{'money':<18}{sums.money:>12.2f}")
     if sums.congestion:
@@ -215,6 +249,35 @@ def _sum_lines(sums: "ExplanationDocument") -> list[str]:
     if sums.note:
         lines.append(sums.note)
     return lines
+
+
+def edit(
+    jobs: JobArguments,
+    priority: Annotated[
+        int | None, typer.Option(help="Higher goes first and may displace lower.")
+    ] = None,
+    suspend: Annotated[
+        bool | None,
+        typer.Option("--suspend/--resume", help="Take its places from it, or let it go on."),
+    ] = None,
+    as_json: AsJson = False,
+    context: InContext = "",
+) -> None:
+    """Change the priority of jobs, suspend them or let them go on."""
+    from dure.api.job_views import JobEdit
+    from dure.client.fleet import calls
+
+    if priority is None and suspend is None:
+        raise InputError("nothing is to be changed", "give --priority, --suspend or --resume")
+    changes = made_from(JobEdit, {"priority": priority, "suspend": suspend})
+    with centre(context) as client:
+        found = [client.do(calls.edit_job(job, changes)) for job in jobs]
+    if as_json:
+        echo_json({"jobs": [each.model_dump(mode="json") for each in found]})
+        return
+    for each in found:
+        waits = " suspended" if each.suspended else ""
+        typer.echo(f"{each.id} {each.phase.value} priority {each.priority}{waits}")
 
 
 def cancel(jobs: JobArguments, as_json: AsJson = False, context: InContext = "") -> None:

@@ -20,18 +20,25 @@ from dure.cli import (
     access,
     agent,
     bench,
+    bill,
     clusters,
     docker_args,
     doctor,
+    feedback,
     fleet,
+    front,
     jobs,
+    kueue,
     member,
+    metrics,
     money,
     node,
     policy,
     pools,
+    risk,
     run,
     server,
+    shadow,
     sim,
     submit,
     tenants,
@@ -63,6 +70,9 @@ app.command("tenants")(tenants.tenants)
 app.command("set")(tenants.change)
 app.command("forget")(tenants.forget)
 app.command("end")(tenants.end)
+app.command("metrics")(metrics.metrics)
+app.command("feedback")(feedback.feedback)
+app.command("risk")(risk.risk)
 app.command("doctor")(doctor.doctor)
 app.command("docker-args")(docker_args.docker_args)
 app.command("login")(access.login)
@@ -73,10 +83,12 @@ app.command("wait")(jobs.wait)
 app.command("logs")(jobs.logs)
 app.command("explain")(jobs.explain)
 app.command("cancel")(jobs.cancel)
-app.command("bill")(money.bill)
+app.command("front")(front.front)
+app.command("edit")(jobs.edit)
 app.command("events")(access.events)
 app.command("audit")(access.audit)
 app.add_typer(bench.app, name="bench")
+app.add_typer(bill.app, name="bill")
 app.add_typer(money.budget_app, name="budget")
 app.add_typer(clusters.app, name="clusters")
 app.add_typer(money.feed_app, name="feed")
@@ -85,6 +97,8 @@ app.add_typer(node.app, name="node")
 app.add_typer(policy.app, name="policy")
 app.add_typer(pools.app, name="pool")
 app.command("member")(member.member)
+app.command("kueue")(kueue.kueue)
+app.add_typer(shadow.app, name="shadow")
 app.add_typer(server.app, name="server")
 app.add_typer(sim.app, name="sim")
 app.add_typer(access.token_app, name="token")

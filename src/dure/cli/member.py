@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dure.cli.terminal import host_and_port
 from dure.domain.errors import InputError
 from dure.domain.ids import ClusterId
 
@@ -46,6 +47,9 @@ _Config = Annotated[
     ),
 ]
 _Nodes = Annotated[Path | None, typer.Option(help="YAML file of the nodes of a process cluster.")]
+_Metrics = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help="Show measurements to Prometheus here.")
+]
 _State = Annotated[
     Path | None, typer.Option(help="Folder of a process cluster: memory, programs, their output.")
 ]
@@ -65,6 +69,7 @@ def member(
     config: _Config = None,
     nodes: _Nodes = None,
     state: _State = None,
+    metrics: _Metrics = "",
 ) -> None:
     """Carry the centre's plans out in one cluster, until it is told to end (SIGTERM or Ctrl-C).
 
@@ -97,7 +102,8 @@ def member(
         )
     else:
         made = ProcessOptions(nodes, state)
-    run(MemberOptions(ClusterId(cluster), centre, made))
+    shown = host_and_port(metrics, "--metrics") if metrics else None
+    run(MemberOptions(ClusterId(cluster), centre, made, shown))
 
 
 def _refuse(kind: str, others: Mapping[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""`dure budget`, `dure bill`, `dure feed`: what the fleet's work may cost, costs, and why."""
+"""`dure budget`, `dure feed`: what the fleet's work may cost, and what prices come from."""
 
 import csv
 import sys
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dure.cli.centre import AsJson, InContext, centre, echo_json, echo_table
+from dure.cli.centre import AsJson, InContext, centre, echo_json
 from dure.cli.things import Kind, group
 from dure.domain.errors import InputError
 
 if TYPE_CHECKING:
     from dure.api.base import Document
-    from dure.api.money import BillLine, BudgetDocument, FeedDocument
+    from dure.api.money import BudgetDocument, FeedDocument
     from dure.cli.fitting import Column
 
 _BATCH = 1000
@@ -60,56 +60,6 @@ budget_app = group(
     Kind("budget", "TENANT/NAME", _budget_spec, _budget_calls, _budget_columns),
     "Budgets of tenants and teams, in money or grams of CO2.",
 )
-
-
-def bill(
-    tenant: Annotated[str, typer.Argument(metavar="TENANT", help="Whose.")],
-    since: Annotated[str, typer.Option(help="From this moment; else the start of the month.")] = "",
-    until: Annotated[str, typer.Option(help="Until this moment; else now.")] = "",
-    by: Annotated[str, typer.Option(help="tenant, team, service, cluster or job.")] = "team",
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV for spreadsheets.")] = False,
-    as_json: AsJson = False,
-    context: InContext = "",
-) -> None:
-    """Show what a tenant's work came to in a period."""
-    from dure.api.money import BillLevel
-    from dure.cli.fitting import Column
-    from dure.client.fleet import calls
-
-    levels = [level.value for level in BillLevel]
-    if by not in levels:
-        raise InputError(f"'{by}' is no level", f"use one of {', '.join(levels)}", field="--by")
-    first, last = _period(since, until)
-    with centre(context) as client:
-        found = client.do(calls.get_bill(tenant, first, last, BillLevel(by)))
-    if as_json:
-        echo_json(found)
-        return
-    if as_csv:
-        plain = [line.model_dump(mode="json") for line in found.lines]
-        table = csv.DictWriter(sys.stdout, list(plain[0]) if plain else ["amount"])
-        table.writeheader()
-        table.writerows(plain)
-        return
-    columns: list[Column[BillLine]] = [
-        Column("team", lambda line: line.team, right=False),
-        Column("service", lambda line: line.service_name, rank=2, right=False),
-        Column("cluster", lambda line: line.cluster, rank=3, right=False),
-        Column("job", lambda line: line.job, rank=1, right=False),
-        Column("device hours", lambda line: f"{line.device_hours:,.1f}"),
-        Column(found.currency, lambda line: f"{line.amount:,.2f}"),
-        Column("kg CO2", lambda line: f"{line.carbon_g / 1000:,.1f}"),
-    ]
-    echo_table(columns, found.lines, "Nothing was used in this period.")
-    typer.echo(f"{found.amount:,.2f} {found.currency}, {found.carbon_g / 1000:,.1f} kg CO2")
-
-
-def _period(since: str, until: str) -> tuple[str, str]:
-    import datetime
-
-    now = datetime.datetime.now(datetime.UTC)
-    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    return since or f"{month:%Y-%m-%dT%H:%M:%SZ}", until or f"{now:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _feed_spec() -> "type[Document]":

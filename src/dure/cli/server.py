@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,15 @@ _Database = Annotated[
 _Bus = Annotated[
     str,
     typer.Option(help="nats://HOST:PORT; else hints stay in the process.", envvar="DURE_BUS"),
+]
+_Series = Annotated[
+    str,
+    typer.Option(
+        metavar="STORE",
+        help="Where measurements are kept: sqlite (a file in the folder), off, or the address of a "
+        "VictoriaMetrics or Prometheus; DURE_SERIES_TOKEN is sent to it.",
+        envvar="DURE_SERIES",
+    ),
 ]
 _Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where people and programs ask.")]
 _Grpc = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where members knock.")]
@@ -74,6 +84,7 @@ def server(
     data: _Data = None,
     database: _Database = "",
     bus: _Bus = "",
+    series: _Series = "sqlite",
     listen: _Listen = "",
     grpc: _Grpc = "",
     advertise: _Advertise = "",
@@ -100,7 +111,13 @@ def server(
     oidc = {"issuer": oidc_issuer, "audience": oidc_audience}
     given["oidc"] = {name: value for name, value in oidc.items() if value}
     given = {name: value for name, value in given.items() if value}
-    options = replace(_options(data, database, config, given), bus=bus, insecure=insecure)
+    options = replace(
+        _options(data, database, config, given),
+        bus=bus,
+        insecure=insecure,
+        series=series,
+        series_token=os.environ.get("DURE_SERIES_TOKEN", ""),
+    )
     context.obj = options
     if context.invoked_subcommand is None:
         from dure.server import main

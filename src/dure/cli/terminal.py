@@ -68,3 +68,13 @@ def duration_option_ns(text: str, field: str) -> int:
     if length_ns <= 0:
         raise InputError("must be longer than nothing", "write '5s'", field=field)
     return length_ns
+
+
+def host_and_port(text: str, field: str) -> tuple[str, int]:
+    """An address to listen at; without a host only this machine reaches it."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise InputError(
+            f"'{text}' is not a host and port", "write it as 127.0.0.1:9400", field=field
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)

@@ -1,11 +1,11 @@
 """A typed client of the agent's API: every endpoint a method, every refusal a `DureError`."""
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -34,6 +34,7 @@ from dure.client.schema import (
     TenantStatus,
     WhyAnswer,
 )
+from dure.client.telemetry import FeedbackRequest, SeriesAnswer, SeriesNames, Verdict
 from dure.domain.errors import DureError, InputError
 
 _TIMEOUT_S = 10.0
@@ -137,6 +138,27 @@ class AgentClient:
     def report_progress(self, tenant: str, done: float, total: float) -> None:
         """How far the program is, in its own units."""
         self._send("POST", f"/v1/tenants/{tenant}/reports", Report(done=done, total=total))
+
+    # Measurements
+
+    def series(self, name: str, labels: Mapping[str, str], **asked: str) -> SeriesAnswer:
+        """Series of a name over a span; `since`, `start`, `end` and `step` may be stated."""
+        pairs = [("name", name), *((key, value) for key, value in asked.items() if value)]
+        pairs += [("label", f"{label}={value}") for label, value in labels.items()]
+        return self._ask("GET", f"/v1/series?{urlencode(pairs)}", SeriesAnswer)
+
+    def series_names(self) -> tuple[str, ...]:
+        """Names of all series."""
+        return self._ask("GET", "/v1/series/names", SeriesNames).names
+
+    def feedback(self, tenant: str, verdict: Verdict, note: str = "") -> None:
+        """How a user finds what a tenant does."""
+        request = FeedbackRequest(verdict=verdict, note=note)
+        self._send("POST", f"/v1/tenants/{quote(tenant, safe='')}/feedback", request)
+
+    def metrics(self) -> str:
+        """Everything that was measured last, in Prometheus' format."""
+        return self._send("GET", "/metrics").text
 
     # Containers
 

@@ -43,6 +43,11 @@ class Places:
         return self.run_dir / "agent.log"
 
     @property
+    def series_file(self) -> Path:
+        """What was measured, where it is kept in no server of its own."""
+        return self.run_dir / "series.db"
+
+    @property
     def containers_dir(self) -> Path:
         """Journal of pauses and the watchdog's socket."""
         return self.run_dir / "containers"

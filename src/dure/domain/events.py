@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dure.domain.ids import TenantId
 from dure.domain.readings import KernelSample, TenantReading
+from dure.domain.risks import Risk, RiskKind
 from dure.domain.tenant import Tenant
 
 PolicyParameters = tuple[tuple[str, float], ...]
@@ -63,6 +64,31 @@ class PolicyRequested:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RiskRaised:
+    """Trouble is seen coming, or one that was told before is now seen to be worse."""
+
+    now_ns: int
+    risk: Risk
+
+
+@dataclass(frozen=True, slots=True)
+class RiskCleared:
+    """A risk that was raised is over."""
+
+    now_ns: int
+    series: str
+    kind: RiskKind
+    tenant: TenantId | None = None
+
+
 Event = (
-    TenantJoined | TenantChanged | TenantLeft | ReadingsTaken | ProgressReported | PolicyRequested
+    TenantJoined
+    | TenantChanged
+    | TenantLeft
+    | ReadingsTaken
+    | ProgressReported
+    | PolicyRequested
+    | RiskRaised
+    | RiskCleared
 )

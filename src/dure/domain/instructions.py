@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dure.domain.ids import TenantId
 from dure.domain.plan import Allotment, Plan
 from dure.domain.signals import Signal
 
@@ -50,6 +51,26 @@ class RaiseSignal:
     signal: Signal
 
 
+@dataclass(frozen=True, slots=True)
+class WeightAdapted:
+    """A tenant's weight (Eq. 3) has moved enough to be worth telling."""
+
+    tenant: TenantId
+    before: float
+    """As it was told last; at first what its owner set."""
+    after: float
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.tenant}: weight {self.before:.3g} → {self.after:.3g}: {self.reason}"
+
+
 Instruction = (
-    PublishPlan | PreviewPlan | SetAllotment | PolicySwitched | RequestRefused | RaiseSignal
+    PublishPlan
+    | PreviewPlan
+    | SetAllotment
+    | PolicySwitched
+    | RequestRefused
+    | RaiseSignal
+    | WeightAdapted
 )

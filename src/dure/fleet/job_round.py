@@ -49,6 +49,24 @@ class JobRound:
         state = self.state
         for track in self._tracks:
             state.unplan(track)
+        table, choice = self.weigh()
+        reasons = Reasons(table, choice, state.sites, state.now_ns)
+        instructions: list[GlobalInstruction] = []
+        places = zip(choice.site.tolist(), choice.slot.tolist(), strict=True)
+        for job, (track, (site, slot)) in enumerate(zip(self._tracks, places, strict=True)):
+            if site >= 0 and slot == 0 and self.still_lent(job, track, site):
+                grant = self.grant(job, site, reasons)
+                instructions.append(PlaceWorkload(state.place(track, grant)))
+            elif site >= 0 and slot > 0:
+                instructions += self._defer(job, track, site, slot)
+            else:
+                self._wait(job, track)
+        self._learn(choice)
+        return instructions
+
+    def weigh(self) -> tuple[CostTable, Choice]:
+        """Find out what everything costs everywhere and choose; nobody gets a place by it."""
+        state = self.state
         around = state.around()
         slots = self._slots()
         table = cost_table(self._tracks, around, slots)
@@ -62,19 +80,7 @@ class JobRound:
         )
         choice = rounds.decide(table, room, around, state.duals)
         self.table, self.choice = table, choice
-        reasons = Reasons(table, choice, state.sites, state.now_ns)
-        instructions: list[GlobalInstruction] = []
-        places = zip(choice.site.tolist(), choice.slot.tolist(), strict=True)
-        for job, (track, (site, slot)) in enumerate(zip(self._tracks, places, strict=True)):
-            if site >= 0 and slot == 0 and self._still_lent(job, track, site):
-                grant = self.grant(job, site, reasons)
-                instructions.append(PlaceWorkload(state.place(track, grant)))
-            elif site >= 0 and slot > 0:
-                instructions += self._defer(job, track, site, slot)
-            else:
-                self._wait(job, track)
-        self._learn(choice)
-        return instructions
+        return table, choice
 
     def make_room(self, most: int) -> list[GlobalInstruction]:
         """Displace work for jobs that found no room, within bounds: of lower priority, or of
@@ -94,7 +100,7 @@ class JobRound:
             if not state.policy.of(track.workload.kind).preempt:
                 continue
             job = numbers[track.id]
-            closed = ~np.isfinite(table.total[job, :, 0]) | ~self._affordable(job)
+            closed = ~np.isfinite(table.total[job, :, 0]) | ~self.affordable(job)
             wanted = np.where(closed[:, None], np.inf, table.usage[job, kind])
             found = find_victims(state, track, wanted, most - displaced)
             why = "of lower priority" if found is not None else ""
@@ -118,7 +124,7 @@ class JobRound:
             self.unplaced.remove(track)
         return instructions
 
-    def _affordable(self, job: int) -> NDArray[np.bool_]:
+    def affordable(self, job: int) -> NDArray[np.bool_]:
         """[M]: where a job stays within what is left of budgets and shares."""
         table, tenancy = self.table, self.tenancy
         assert table is not None
@@ -171,7 +177,7 @@ class JobRound:
         devices = table.usage[:, :, DEVICES].copy()
         isolate(table.total, devices, state.sites.columns.kind, np.array(rooms), row)
 
-    def _still_lent(self, job: int, track: Track, site: int) -> bool:
+    def still_lent(self, job: int, track: Track, site: int) -> bool:
         """Whether pools still leave a site to a job once those before it in this round are in."""
         state, table = self.state, self.table
         assert table is not None
@@ -266,10 +272,10 @@ class JobRound:
     def _wait(self, job: int, track: Track) -> None:
         state = self.state
         self.unplaced.append(track)
-        track.why, track.until_ns = self._hindrance(job), 0
+        track.why, track.until_ns = self.hindrance(job), 0
         state.waiting.wait(track, state.now_ns + state.settings.review_ns, self._wishes(job))
 
-    def _hindrance(self, job: int) -> str:
+    def hindrance(self, job: int) -> str:
         """What keeps a job without a place from having one."""
         table = self.table
         assert table is not None

@@ -120,10 +120,7 @@ class WaitingRoom:
                 called[each] = track
         self._grown(False, columns, called)
         self._grown(True, columns, called)
-        chosen = sorted(
-            called.values(),
-            key=lambda track: (-track.priority, track.workload.submitted_ns, track.id),
-        )
+        chosen = sorted(called.values(), key=turn)
         for track in chosen[most:]:
             self.admit(track)
         for track in chosen[:most]:
@@ -175,6 +172,11 @@ class WaitingRoom:
             count += 1
         for entry in kept:
             heapq.heappush(heap, entry)
+
+
+def turn(track: Track) -> tuple[int, int, WorkloadId]:
+    """In which order workloads are weighed: by priority, then by age."""
+    return -track.priority, track.workload.submitted_ns, track.id
 
 
 def _number(track: Track) -> int:

@@ -11,10 +11,14 @@ from dataclasses import dataclass, replace
 
 from dure.domain.errors import DureError
 from dure.domain.ids import ClusterId
+from dure.domain.metrics.kinds import Reading
+from dure.kit.tracing import Tracer, make_tracer
 from dure.kube.access import load_access
 from dure.kube.client import KubeClient
 from dure.member.clock import FleetClock
 from dure.member.core.desk import Desk
+from dure.member.door.door import Door
+from dure.member.door.mirrors import Mirrors
 from dure.member.kube.carrier import KubeCarrier
 from dure.member.kube.config import read_settings
 from dure.member.kube.election import LeaseElection
@@ -29,6 +33,8 @@ from dure.member.process.fence import FileFence
 from dure.member.process.memory import FileMemory
 from dure.member.process.nodes import read_nodes
 from dure.member.runtime import Member
+from dure.member.telemetry.readings import read_member
+from dure.member.telemetry.serving import metrics_shown
 
 _log = logging.getLogger("dure.member")
 
@@ -45,6 +51,8 @@ class _Parts:
     memory: Memory
     election: Election
     fence: Fence | None = None
+    client: KubeClient | None = None
+    """Of a cluster of Kubernetes: there people may declare jobs."""
 
 
 def run(options: MemberOptions) -> None:
@@ -75,22 +83,52 @@ async def _until_told(options: MemberOptions) -> None:
 
 async def serve(options: MemberOptions) -> None:
     """Lead, act, and lead again, until cancelled."""
-    while True:
-        async with _parts(options) as parts:
-            await parts.election.lead()
-            _log.info("this member acts for cluster %s", options.cluster)
-            await _act(options, parts)
-            _log.warning("another member acts for cluster %s", options.cluster)
+    acting: list[Member] = []
+
+    def read() -> list[Reading]:
+        return list(read_member(options.cluster, acting[0] if acting else None))
+
+    tracer = make_tracer("dure-member", options.environment)
+    async with metrics_shown(options.metrics, read), _closing(tracer):
+        while True:
+            async with _parts(options) as parts:
+                await parts.election.lead()
+                _log.info("this member acts for cluster %s", options.cluster)
+                member = Member(
+                    Desk(options.cluster),
+                    parts.carrier,
+                    parts.memory,
+                    FleetClock(),
+                    parts.fence,
+                    tracer,
+                )
+                acting.append(member)
+                try:
+                    await _act(options, parts, member)
+                finally:
+                    acting.clear()
+                _log.warning("another member acts for cluster %s", options.cluster)
 
 
-async def _act(options: MemberOptions, parts: _Parts) -> None:
+@asynccontextmanager
+async def _closing(tracer: Tracer | None) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        if tracer is not None:
+            await asyncio.to_thread(tracer.close)
+
+
+async def _act(options: MemberOptions, parts: _Parts, member: Member) -> None:
     """Until the lead is lost."""
-    member = Member(Desk(options.cluster), parts.carrier, parts.memory, FleetClock(), parts.fence)
+    door = None if parts.client is None else _door(parts.client, member)
     work = [
         asyncio.create_task(member.run()),
-        asyncio.create_task(Session(member, options.centre).run()),
+        asyncio.create_task(Session(member, options.centre, door).run()),
         asyncio.create_task(parts.election.lost()),
     ]
+    if door is not None:
+        work.append(asyncio.create_task(door.run()))
     try:
         done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -99,6 +137,10 @@ async def _act(options: MemberOptions, parts: _Parts) -> None:
         for task in reversed(work):
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)
+
+
+def _door(client: KubeClient, member: Member) -> Door:
+    return Door(client, member, member.warn, Mirrors(client, member.desk, member.clock).run)
 
 
 @asynccontextmanager
@@ -142,7 +184,7 @@ async def _kubernetes(
         carrier = KubeCarrier(client, settings)
         election = LeaseElection(client, name, identity)
         try:
-            yield _Parts(carrier, SecretMemory(client, name), election)
+            yield _Parts(carrier, SecretMemory(client, name), election, client=client)
         finally:
             with suppress(DureError, TimeoutError):
                 async with asyncio.timeout(_RESIGN_S):

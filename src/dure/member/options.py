@@ -44,4 +44,6 @@ class MemberOptions:
     cluster: ClusterId
     centre: Centre
     cluster_kind: KubernetesOptions | ProcessOptions
+    metrics: tuple[str, int] | None = None
+    """Host and port of `/metrics`; None: there is none."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)

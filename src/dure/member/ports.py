@@ -52,6 +52,8 @@ class Seen:
     ended_ns: int | None = None
     devices: tuple[int, ...] | None = None
     """As `Start.devices` had them; None where the object does not tell."""
+    address: str = ""
+    """HOST:PORT where a service answers; empty: it has no port, or no address yet."""
 
 
 @dataclass(frozen=True, slots=True)

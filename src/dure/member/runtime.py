@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ from dure.domain.fleet.lifecycle import PartitionPhase
 from dure.domain.fleet.protocol import AttemptKey, Partition, Plan, PlanAnswer, Report
 from dure.domain.units import NS_PER_S
 from dure.kit.backoff import Backoff
+from dure.kit.tracing import Tracer
 from dure.member.clock import FleetClock
 from dure.member.core.actions import Action, Begin, Divide, End, Forget
 from dure.member.core.books import key_of
@@ -22,6 +23,7 @@ from dure.member.ports import (
     PartitionFailedError,
     PartitionRefusedError,
     Unreachable,
+    Warned,
 )
 
 _log = logging.getLogger("dure.member")
@@ -47,6 +49,7 @@ class Member:
         memory: Memory,
         clock: FleetClock,
         fence: Fence | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.desk = desk
         self._fence = fence
@@ -63,13 +66,21 @@ class Member:
         self._stirring = False
         self._ended = False
         self._ready = asyncio.Event()
+        self._recalled: Mapping[str, Any] = {}
+        """What memory held at the start."""
+        self._loaded = asyncio.Event()
         self._hands = asyncio.Semaphore(_MOST_HANDS)
         self._turns: dict[AttemptKey, asyncio.Lock] = {}
         self._at_work: set[asyncio.Task[None]] = set()
+        self._tracer = tracer
+        self.failures = 0
+        """Things done in the cluster that failed, ever."""
 
     async def run(self) -> None:
         """Until cancelled; what runs in the cluster runs on then."""
-        self.desk.load(await self._memory.load(), self.clock.now_ns())
+        self._recalled = await self._memory.load()
+        self.desk.load(self._recalled, self.clock.now_ns())
+        self._loaded.set()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
@@ -84,6 +95,11 @@ class Member:
                 # Those who fence and the next member must agree on when the last contact was.
                 await self._hold_fence()
                 await self.save()
+
+    @property
+    def actions(self) -> int:
+        """Things it does in the cluster now."""
+        return len(self._at_work)
 
     async def ready(self) -> None:
         """Returns when the cluster has been seen."""
@@ -127,13 +143,22 @@ class Member:
 
     async def plan(self, plan: Plan) -> PlanAnswer:
         """Take a plan; the cluster is asked about what is new."""
+        began_ns = self.clock.now_ns()
         unknown = self.desk.unknown(plan)
         said = await asyncio.gather(*(self._refusal(each) for each in unknown))
         refusals = {each.key: why for each, why in zip(unknown, said, strict=True) if why}
         await self._hold_fence()
         answer = self.desk.plan(plan, refusals, self.clock.now_ns())
         self.stir()
+        for each in unknown:
+            self._trace(each.key, "cluster.plan", began_ns)
         return answer
+
+    def _trace(self, key: AttemptKey, name: str, began_ns: int) -> None:
+        """Tell a step of a job where traces are wanted; its id is the context that came with it."""
+        if self._tracer is not None:
+            about = {"dure.job": str(key.job), "dure.cluster": str(self.desk.cluster)}
+            self._tracer.part(key.job, name, (began_ns, self.clock.now_ns()), **about)
 
     async def _refusal(self, desired: Any) -> str:
         async with self._hands:
@@ -196,6 +221,7 @@ class Member:
                 await self._do(action)
             except DureError as error:
                 _log.warning("%s failed: %s", type(action).__name__.lower(), error)
+                self.failures += 1
                 self._failed(action, str(error))
         if not turn.locked() and key_of(first) not in self.desk.books.attempts:
             self._turns.pop(key_of(first), None)
@@ -211,7 +237,9 @@ class Member:
     async def _do(self, action: Begin | End | Forget) -> None:
         match action:
             case Begin(starts):
+                began_ns = self.clock.now_ns()
                 await self.carrier.start(starts)
+                self._trace(key_of(starts[0].instance), "cluster.start", began_ns)
             case End(instance, grace_s):
                 await self.carrier.stop(instance, grace_s)
             case Forget(instance):
@@ -238,6 +266,21 @@ class Member:
                 await self._memory.save(self._changed, sorted(self._removed))
                 self._changed, self._removed = {}, set()
             self._owed = False
+
+    async def recall(self, prefix: str) -> Mapping[str, Any]:
+        """What was kept at the start under names that begin so."""
+        await self._loaded.wait()
+        return {name: each for name, each in self._recalled.items() if name.startswith(prefix)}
+
+    async def keep(self, changed: Mapping[str, Any], removed: Sequence[str] = ()) -> None:
+        """Keep entries of others than the core, under names of their own; safe when it returns."""
+        async with self._saving:
+            await self._memory.save(changed, removed)
+
+    def warn(self, what: str) -> None:
+        """Tell people of the fleet."""
+        self.desk.see(Warned(what), self.clock.now_ns())
+        self.stir()
 
     # News
 

@@ -5,7 +5,6 @@ let go at once. A helper that does not answer in time is killed and replaced.
 """
 
 import os
-import select
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from enum import IntEnum
 from typing import IO
 
 from dure.domain.errors import DureError
+from dure.kit.waiting import readable
 from dure.runtimes import cuda_helper
 
 ANSWER_S = 3.0
@@ -77,8 +77,7 @@ class _Helper:
             os.write(self._in.fileno(), request.encode() + b"\n")
         except OSError:
             return None
-        ready, _, _ = select.select([self._out], [], [], timeout_s)
-        line = self._out.readline() if ready else b""
+        line = self._out.readline() if readable([self._out], timeout_s) else b""
         words = line.split()
         return Answer(int(words[0]), int(words[1])) if len(words) == 2 else None
 

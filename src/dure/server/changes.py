@@ -138,7 +138,7 @@ class Changes:
     def reserve(self, order: Order, epoch: int, *, replaces: int | None = None) -> bool:
         """Keep a place for a job; False where it is not wanted any more, or this is old news."""
         job = self.jobs.get(order.workload.id)
-        if job is None or job.phase.ended or job.phase is JobPhase.CANCELLING:
+        if job is None or job.phase.ended or job.phase is JobPhase.CANCELLING or job.suspended:
             return False
         if order.attempt <= job.attempt:
             return False
@@ -189,6 +189,14 @@ class Changes:
             self.release((each.job_id, each.attempt), "its owner no longer wants it")
         if not self._unfinished(job_id) and not self.jobs[job_id].phase.ended:
             self._step(self.jobs[job_id], JobPhase.CANCELLED, job.reason)
+
+    def suspend(self, job_id: str) -> None:
+        """Have all of a job stopped that its owner still wants suspended; it waits then."""
+        job = self.jobs.get(job_id)
+        if job is None or not job.suspended or job.phase.ended:
+            return
+        for each in self._unfinished(job_id):
+            self.release((each.job_id, each.attempt), "its owner suspended it")
 
     def fail(self, job_id: str, why: str) -> None:
         """A job that waits can never run."""

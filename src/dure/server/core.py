@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dure.kit.tracing import make_tracer
 from dure.server.auth import TokenGate
 from dure.server.housekeeping import keep_house
 from dure.server.leadership import Leader
@@ -42,7 +43,8 @@ async def running(state: State, bus: Bus, settings: ServerSettings) -> AsyncIter
     """A core that serves until the context is left; the store is migrated, the bus started."""
     links = Links(state, settings.listening.url)
     leader = Leader(state, holder_name(), settings.lease_ttl_s)
-    services = Services(state, bus, links, settings, leads=lambda: leader.leads)
+    tracer = make_tracer("dure-server")
+    services = Services(state, bus, links, settings, leads=lambda: leader.leads, tracer=tracer)
     grpc_server, port = make_grpc_server(
         MemberDoor(services, TokenGate(state), links), settings.listening
     )
@@ -64,6 +66,8 @@ async def running(state: State, bus: Bus, settings: ServerSettings) -> AsyncIter
         await links.settle()
         leading.cancel()
         await asyncio.gather(leading, loading, return_exceptions=True)
+        if tracer is not None:
+            await asyncio.to_thread(tracer.close)
 
 
 def _load_planner(services: Services) -> "Planner":

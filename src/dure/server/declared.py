@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.clusters import Cluster, Fleet
@@ -73,16 +73,29 @@ async def read_declared(tx: Transaction) -> Declared:
     clusters = await tx.clusters.all()
     feeds = await _series(tx, clusters)
     news = {each.cluster: each for each in await tx.news.all()}
+    fleet = specs.fleet_of(policies, ())
     members = {row.name: _member(row, news.get(row.name), feeds) for row in clusters}
     budgets = await tx.budgets.all()
     return Declared(
-        members=members,
+        members={name: _priced(member, fleet) for name, member in members.items()},
         tenants=specs.tenants_of(await tx.tenants.all(), budgets, tx.now_ns),
         pools=tuple(specs.pool_of(row) for row in await tx.pools.all() if row.tenant),
         policy=specs.policy_of(specs.policy_in_force(policies)),
-        fleet=specs.fleet_of(policies, ()),
+        fleet=fleet,
         partitions=await _partitions(tx),
     )
+
+
+def _priced(member: Member, fleet: Fleet) -> Member:
+    """A cluster as it is, or left out where nobody can say what its currency is worth."""
+    if member.cluster is None:
+        return member
+    try:
+        fleet.rates.to_base(0.0, member.cluster.tariff.currency)
+    except DureError as error:
+        _log.warning("cluster %s is left out: %s", member.row.name, error)
+        return replace(member, cluster=None)
+    return member
 
 
 async def _partitions(tx: Transaction) -> dict[str, tuple[Partition, ...]]:

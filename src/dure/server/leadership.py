@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dure.server.ports import Leadership
 from dure.stores.errors import FencedError, StoreError, StoreUnavailableError
 from dure.stores.rows import Lease
+from dure.stores.whole import whole
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ class Leader:
                 await self._while_held(lease, lead)
             finally:
                 self.lease = None
-                await self._let_go(lease)
+                # Also where this server ends just now: others need not wait for the lease's end.
+                await whole(self._let_go(lease))
             # Whatever went wrong here may not go wrong elsewhere: let another server be first.
             await asyncio.sleep(_MOST_WAIT_S)
 

@@ -21,6 +21,7 @@ from dure.server.options import ServerOptions, check, make_data
 from dure.server.ports import Bus
 from dure.server.rest.app import build_app
 from dure.server.settings import Listening
+from dure.server.telemetry.keeping import measuring
 from dure.stores.bus.local import LocalBus
 from dure.stores.bus.nats import NatsBus
 from dure.stores.errors import StoreUnavailableError
@@ -64,7 +65,8 @@ async def _serve(options: ServerOptions) -> None:
         settings = options.settings
         async with (
             running(store, bus, settings) as core,
-            _rest(build_app(core.services), settings.listening) as rest,
+            measuring(core, options) as telemetry,
+            _rest(build_app(core.services, telemetry), settings.listening) as rest,
         ):
             _log.info(
                 "REST at %s, members at %s:%d",

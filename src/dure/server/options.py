@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from dure.domain.errors import InputError
+from dure.domain.units import MIB
 from dure.server.oidc_settings import refuse_incomplete, with_oidc
 from dure.server.rest.settings import with_rest
 from dure.server.settings import Listening, ServerSettings
@@ -28,6 +29,12 @@ class ServerOptions:
     """Address; empty: SQLite in the folder."""
     bus: str = ""
     """Address; empty: hints stay inside the process."""
+    series: str = "sqlite"
+    """sqlite: a file in the folder; off: nowhere; or the address of a server."""
+    series_bytes: int = 512 * MIB
+    """Of the file."""
+    series_token: str = ""
+    """For the server of series."""
     insecure: bool = False
     """Whether it may be reached from other machines without TLS."""
     settings: ServerSettings = field(default_factory=ServerSettings)
@@ -36,6 +43,11 @@ class ServerOptions:
     def address(self) -> str:
         """Of the database."""
         return self.database or f"sqlite:///{self.data / 'state.db'}"
+
+    @property
+    def series_file(self) -> Path:
+        """What was measured."""
+        return self.data / "series.db"
 
     @property
     def token_file(self) -> Path:

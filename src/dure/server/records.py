@@ -1,9 +1,10 @@
 """What rows keep as plain data of orders, inventories, summaries and leases, and back."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import Explanation, Order, Site, SiteSummary
 from dure.domain.fleet.protocol import AttemptStatus, Inventory
 from dure.domain.fleet.tenancy import Allotment
@@ -64,6 +65,8 @@ class Heard:
     """None: it has not said yet."""
     sites: tuple[SiteSummary, ...]
     allotments: tuple[Allotment, ...]
+    retired: Mapping[str, NodeGroup] = field(default_factory=dict)
+    """Groups of nodes that it had before, by name."""
 
 
 def heard_of(news: ClusterNews | None) -> Heard:
@@ -72,14 +75,20 @@ def heard_of(news: ClusterNews | None) -> Heard:
         return Heard(None, (), ())
     return Heard(
         unpack(Inventory, news.inventory) if news.inventory else None,
-        tuple(unpack(SiteSummary, each) for each in news.sites.get("sites", ())),
+        sites_of(news.sites),
         tuple(unpack(Allotment, each) for each in news.allotments.get("allotments", ())),
+        {name: unpack(NodeGroup, group) for name, group in news.retired.items()},
     )
 
 
 def inventory_data(inventory: Inventory) -> Json:
     """An inventory as it is stored."""
     return pack(inventory)
+
+
+def sites_of(data: Json) -> tuple[SiteSummary, ...]:
+    """Summaries as they were stored."""
+    return tuple(unpack(SiteSummary, each) for each in data.get("sites", ()))
 
 
 def sites_data(sites: Iterable[SiteSummary]) -> Json:

@@ -4,8 +4,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dure.kit.tracing import Tracer
 from dure.server.ports import Bus, LogSource, State
 from dure.server.settings import ServerSettings
+from dure.server.telemetry.figures import Figures
 
 
 @dataclass(frozen=True)
@@ -20,3 +22,7 @@ class Services:
     """Nanoseconds since 1970."""
     leads: Callable[[], bool] = lambda: False
     """Whether this server plans now."""
+    figures: Figures = field(default_factory=Figures)
+    """What the parts count as they work."""
+    tracer: Tracer | None = None
+    """Where traces of jobs go; None: nowhere."""

@@ -3,6 +3,7 @@
 import socket
 from dataclasses import dataclass, field
 
+from dure.server.handover import Pace
 from dure.server.oidc_settings import OidcSettings
 from dure.server.rest.settings import RestSettings
 from dure.stores.retention import Retention
@@ -50,6 +51,10 @@ class ServerSettings:
     """Added to a job's fence-after, as a share of it, before it is started elsewhere,"""
     fence_margin_least_s: float = 10.0
     """but never less than this."""
+    shift_s: float = 10.0
+    """Over which requests pass to the new place of a service that moves,"""
+    drain_s: float = 5.0
+    """and then for what its old place has begun."""
     silence_s: float = 6.0
     """A link without a word for so long is dropped, by either side."""
     ping_s: float = 2.0
@@ -69,3 +74,10 @@ class ServerSettings:
     retention: Retention = field(default_factory=Retention)
     prune_s: float = 600.0
     """How often history is pruned."""
+    measure_s: float = 5.0
+    """How often what is measured is kept."""
+
+    @property
+    def pace(self) -> Pace:
+        """At which services pass from one place to the next."""
+        return Pace(self.shift_s, self.drain_s)

@@ -176,15 +176,22 @@ def _entries(source: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 async def _insert(connection: AsyncConnection, name: str, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
-    if name not in metadata.tables:
-        raise DumpError(f"the backup has a table {name} that this version does not know")
-    table = metadata.tables[name]
+    table = metadata.tables.get(name)
+    if table is None:  # of an older schema, whose upgrade takes over what it holds
+        table = await connection.run_sync(_older_table, name)
     for row in rows:
         for column, value in row.items():
             kind = table.c[column].type
             if isinstance(kind, EnumText) and value is not None:
                 row[column] = kind.kind(value)
     await connection.execute(table.insert(), rows)
+
+
+def _older_table(connection: sa.Connection, name: str) -> sa.Table:
+    try:
+        return sa.Table(name, sa.MetaData(), autoload_with=connection)
+    except sa.exc.NoSuchTableError as error:
+        raise DumpError(f"the backup has a table {name} that this version does not know") from error
 
 
 def _plain(value: Any) -> Any:

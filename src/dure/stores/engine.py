@@ -1,6 +1,8 @@
 """Opens a database by its address, SQLite in a file or PostgreSQL, each so that commits last."""
 
 import os
+import sqlite3
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from dure.domain.errors import InputError
 
 READ_ONLY = "dure_read_only"
 """Execution option of a connection that will not write."""
+_TURN_S = 0.02
 _FORMS = "give sqlite:///FILE or postgresql://USER@HOST/DATABASE"
 
 
@@ -68,7 +71,8 @@ def _sqlite(url: URL, settings: StoreSettings) -> AsyncEngine:
         cursor = connection.cursor()
         # Tokens' hashes and tenants' specs are nobody else's business.
         os.chmod(file, 0o600)  # noqa: PTH101 - before any of the connection's work
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        _keep_a_log(cursor, settings.file_s)
+        for pragma in ("synchronous=FULL", "foreign_keys=ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
@@ -80,6 +84,19 @@ def _sqlite(url: URL, settings: StoreSettings) -> AsyncEngine:
     sa.event.listen(engine.sync_engine, "connect", prepare)
     sa.event.listen(engine.sync_engine, "begin", begin)
     return engine
+
+
+def _keep_a_log(cursor: Any, within_s: float) -> None:
+    """Write ahead, which a new file is told once; of this alone SQLite does not wait its turn."""
+    until_s = time.monotonic() + within_s
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > until_s:
+                raise
+            time.sleep(_TURN_S)
 
 
 def _postgres(url: URL, settings: StoreSettings) -> AsyncEngine:

@@ -25,6 +25,9 @@ class Retention:
     """Longer than a year, so that a yearly review finds all of it."""
     keys_s: float | None = 86400.0
     """How long a request may be sent again under its key."""
+    origins_s: float | None = 30 * 86400.0
+    """How long it is remembered that an object in a cluster was deleted: far longer than any word
+    about it can be on its way."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Pruned:
     events: int
     audit: int
     keys: int
+    origins: int = 0
 
 
 async def prune(begin: Begin, keep: Retention, batch: int) -> Pruned:
@@ -43,6 +47,7 @@ async def prune(begin: Begin, keep: Retention, batch: int) -> Pruned:
         events=await _events(begin, keep.events_s, batch),
         audit=await _older(begin, audit.c.at_ns, keep.audit_s, batch),
         keys=await _older(begin, keys.c.created_ns, keep.keys_s, batch),
+        origins=await _older(begin, tables.origins.c.withdrawn_ns, keep.origins_s, batch),
     )
 
 

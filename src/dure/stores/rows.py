@@ -92,6 +92,8 @@ class ClusterNews:
     """Leases of pools under `allotments`."""
     at_ns: int = 0
     """When it last said something of itself, by the centre's clock."""
+    retired: Json = field(default_factory=dict)
+    """Groups of nodes that it had before, by name: what ran there may still have to be charged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +134,29 @@ class Job:
     """Why it is in its phase, for people."""
     failures: int = 0
     """Attempts whose program failed."""
+    suspended: bool = False
+    """Whether its owner wants it to have no place for now."""
     revision: int = 1
     submitted_ns: int = 0
     updated_ns: int = 0
     ended_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An object in a cluster that a job came from; its cluster and UID name it for ever."""
+
+    cluster: str
+    uid: str
+    namespace: str
+    name: str
+    job_id: str | None = None
+    """None: it was withdrawn before it became a job, or the job has gone from the books."""
+    generation: int = 0
+    """Of its changes, the last that is known here."""
+    created_ns: int = 0
+    withdrawn_ns: int | None = None
+    """When the centre heard that the object is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,37 +208,66 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
-    """What a tenant owes for a period."""
-
-    id: str
-    tenant: str
-    period_start_ns: int
-    period_end_ns: int
-    currency: str
-    amount: float
-    carbon_g: float
-    lines: Json = field(default_factory=dict)
-    created_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Spend:
-    """What an attempt used up in a span of time, in the fleet's currency and grams."""
+class Meter:
+    """What an attempt has used in all, as its cluster said, and how much of it is charged."""
 
     job_id: str
     attempt: int
-    to_ns: int
-    from_ns: int
+    cluster: str
+    device_us: int
+    """Device-microseconds, weighed by the share of each device."""
+    charged_us: int
+    since_ns: int
+    """From when on what is not charged was used,"""
+    until_ns: int
+    """and until when."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What an attempt used up on one day; only grows, and not once its month is closed."""
+
+    job_id: str
+    attempt: int
+    day: str
+    """Of use, as 2026-11-05, in the fleet's time zone."""
+    month: str
+    """That it is billed in, as 2026-11; later than its day's where that was closed already."""
+    currency: str
     tenant: str
     team: str
     service: str
     cluster: str
     profile: str
-    device_s: float
-    """Device-seconds, weighed by the share of each device."""
-    money: float
-    carbon_g: float
+    from_ns: int
+    to_ns: int
+    """From the first to the last use of the day that is known."""
+    device_us: int = 0
+    rent_micro: int = 0
+    """In millionths of the currency, as all money here."""
+    energy_micro: int = 0
+    egress_micro: int = 0
+    carbon_ug: int = 0
+    """Micrograms of CO2."""
+
+    @property
+    def money_micro(self) -> int:
+        """All of its parts."""
+        return self.rent_micro + self.energy_micro + self.egress_micro
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """A month whose charges never change again."""
+
+    month: str
+    zone: str
+    """Time zone of its days."""
+    digest: str
+    """Of everything that is billed in it."""
+    totals: Json
+    closed_by: str
+    closed_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dure.domain.errors import DureError
 from dure.stores.errors import StoreUnavailableError
-from dure.stores.rows import AuditEntry, IdempotencyKey, Job, Json, NewEvent
+from dure.stores.rows import AuditEntry, IdempotencyKey, Job, Json, NewEvent, Origin
 from dure.stores.transaction import Transaction
 
 
@@ -22,6 +22,9 @@ class Submission:
     body_hash: str = ""
     audit: tuple[AuditEntry, ...] = ()
     """Who sent them; written only if they are stored."""
+    origin: Origin | None = None
+    """The object that they come from; where it is known already nothing is stored, and the error
+    is a `DuplicateError`."""
 
     @property
     def claim(self) -> IdempotencyKey | None:
@@ -65,6 +68,7 @@ class SubmissionWriter:
                 or ((claim.tenant, claim.key) in new and first[claim.tenant, claim.key] is one)
             ]
             await tx.jobs.add_all([job for one in fresh for job in one.jobs])
+            await tx.origins.add_all([one.origin for one in fresh if one.origin is not None])
             await tx.audit.add_all([entry for one in fresh for entry in one.audit])
             for one in fresh:
                 for event in one.events:

@@ -136,6 +136,7 @@ cluster_news = sa.Table(
     _json("sites"),
     _json("allotments"),
     _number("at_ns"),
+    sa.Column("retired", Json, nullable=False, server_default=sa.text("'{}'")),
 )
 
 partitions = sa.Table(
@@ -175,6 +176,7 @@ jobs = sa.Table(
     _number("updated_ns"),
     _maybe_number("ended_ns"),
     _number("failures", server_default=ZERO),
+    sa.Column("suspended", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Index("jobs_by_tenant", "tenant", "id"),
     sa.Index("jobs_by_phase", "phase", "id"),
     sa.Index("jobs_by_tenant_phase", "tenant", "phase", "id"),
@@ -182,6 +184,21 @@ jobs = sa.Table(
     sa.Index("jobs_by_cluster", "cluster", "id"),
     sa.Index("jobs_by_name", "tenant", "name", "id"),
     sa.Index("jobs_by_array", "array_id", "array_index", unique=True),
+)
+
+origins = sa.Table(
+    "origins",
+    metadata,
+    _text("cluster", primary_key=True),
+    _text("uid", primary_key=True),
+    _text("namespace"),
+    _text("name"),
+    _maybe_text("job_id", sa.ForeignKey("jobs.id", ondelete="SET NULL")),
+    _number("generation"),
+    _number("created_ns"),
+    _maybe_number("withdrawn_ns"),
+    sa.Index("origins_by_job", "job_id"),
+    sa.Index("origins_withdrawn", "withdrawn_ns"),
 )
 
 job_labels = sa.Table(
@@ -321,38 +338,55 @@ budgets = sa.Table(
     _number("revision"),
 )
 
-bills = sa.Table(
-    "bills",
-    metadata,
-    _text("id", primary_key=True),
-    sa.Column("tenant", sa.Text, _to_tenant(), nullable=False),
-    _number("period_start_ns"),
-    _number("period_end_ns"),
-    _text("currency"),
-    _amount("amount"),
-    _amount("carbon_g"),
-    _json("lines"),
-    _number("created_ns"),
-    sa.Index("bills_by_tenant", "tenant", "id"),
-    sa.Index("bills_by_period", "tenant", "period_start_ns", "period_end_ns", unique=True),
-)
+_OWED = sa.text("charged_us < device_us")
 
-spends = sa.Table(
-    "spends",
+meters = sa.Table(
+    "meters",
     metadata,
     sa.Column("job_id", sa.Text, sa.ForeignKey("jobs.id"), primary_key=True),
     _number("attempt", primary_key=True, autoincrement=False),
-    _number("to_ns", primary_key=True, autoincrement=False),
-    _number("from_ns"),
+    _text("cluster"),
+    _number("device_us"),
+    _number("charged_us"),
+    _number("since_ns"),
+    _number("until_ns"),
+    sa.Index("meters_owed", "cluster", sqlite_where=_OWED, postgresql_where=_OWED),
+)
+
+charges = sa.Table(
+    "charges",
+    metadata,
+    sa.Column("job_id", sa.Text, sa.ForeignKey("jobs.id"), primary_key=True),
+    _number("attempt", primary_key=True, autoincrement=False),
+    _text("day", primary_key=True),
+    _text("month", primary_key=True),
+    _text("currency", primary_key=True),
     sa.Column("tenant", sa.Text, _to_tenant(), nullable=False),
     _text("team"),
     _text("service"),
     _text("cluster"),
     _text("profile"),
-    _amount("device_s"),
-    _amount("money"),
-    _amount("carbon_g"),
-    sa.Index("spends_by_tenant", "tenant", "to_ns"),
+    _number("from_ns"),
+    _number("to_ns"),
+    _number("device_us"),
+    _number("rent_micro"),
+    _number("energy_micro"),
+    _number("egress_micro"),
+    _number("carbon_ug"),
+    sa.Index("charges_by_month", "month", "tenant"),
+    sa.Index("charges_by_day", "day", "tenant"),
+    sa.Index("charges_by_time", "to_ns"),
+)
+
+closings = sa.Table(
+    "closings",
+    metadata,
+    _text("month", primary_key=True),
+    _text("zone"),
+    _text("digest"),
+    _json("totals"),
+    _text("closed_by"),
+    _number("closed_ns"),
 )
 
 prices = sa.Table(

@@ -9,11 +9,13 @@ from dure.stores.clock import database_now_ns
 from dure.stores.repos.access import Audit, IdempotencyKeys, Tokens
 from dure.stores.repos.attempts import Attempts
 from dure.stores.repos.base import Link
+from dure.stores.repos.billing import Charges, Closings, Meters
 from dure.stores.repos.catalogue import Clusters, News, Policies, Pools, Tenants
 from dure.stores.repos.events import Events
 from dure.stores.repos.jobs import Jobs
 from dure.stores.repos.leases import Leases
-from dure.stores.repos.ledger import Bills, Budgets, Feeds, Prices, Spends
+from dure.stores.repos.ledger import Budgets, Feeds, Prices
+from dure.stores.repos.origins import Origins
 from dure.stores.repos.partitions import Partitions
 
 
@@ -30,10 +32,12 @@ class Transaction:
         self.news = News(self.link)
         self.partitions = Partitions(self.link)
         self.jobs = Jobs(self.link)
+        self.origins = Origins(self.link)
         self.attempts = Attempts(self.link)
         self.budgets = Budgets(self.link)
-        self.bills = Bills(self.link)
-        self.spends = Spends(self.link)
+        self.meters = Meters(self.link)
+        self.charges = Charges(self.link)
+        self.closings = Closings(self.link)
         self.prices = Prices(self.link)
         self.feeds = Feeds(self.link)
         self.tokens = Tokens(self.link)

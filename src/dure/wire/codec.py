@@ -48,6 +48,10 @@ KINDS: dict[type, tuple[type[Message], Kind]] = {
     protocol.Goodbye: (pb.Goodbye, messages.goodbye),
     protocol.LogRequest: (pb.LogRequest, messages.log_request),
     protocol.LogCancel: (pb.LogCancel, messages.log_cancel),
+    protocol.Wish: (pb.Wish, messages.wish),
+    protocol.Wishes: (pb.Wishes, messages.wishes),
+    protocol.Standing: (pb.Standing, messages.standing),
+    protocol.Standings: (pb.Standings, messages.standings),
     protocol.LogChunk: (pb.LogChunk, messages.log_chunk),
 }
 """Whatever is sent or kept by itself: its message, and how its fields are read."""
@@ -60,6 +64,7 @@ _FROM_MEMBER = {
     protocol.PlanAnswer: "answer",
     protocol.LogChunk: "log_chunk",
     protocol.Ping: "ping",
+    protocol.Wishes: "wishes",
 }
 _TO_MEMBER = {
     protocol.Welcome: "welcome",
@@ -68,6 +73,7 @@ _TO_MEMBER = {
     protocol.LogCancel: "log_cancel",
     protocol.Ping: "ping",
     protocol.Goodbye: "goodbye",
+    protocol.Standings: "standings",
 }
 
 

@@ -1,6 +1,6 @@
 """Desired sets, answers, reports, and the words of the link itself."""
 
-from dure.domain.fleet.lifecycle import PartitionPhase
+from dure.domain.fleet.lifecycle import JobPhase, PartitionPhase
 from dure.domain.fleet.protocol import (
     Ack,
     AttemptKey,
@@ -22,18 +22,25 @@ from dure.domain.fleet.protocol import (
     Report,
     RunPhase,
     ServiceLoad,
+    Standing,
+    Standings,
     Usage,
     Want,
     Welcome,
+    Wish,
+    Wishes,
+    WishRefusal,
 )
 from dure.wire.kinds import (
     choice,
     data,
     flag,
+    json_object,
     many,
     maybe,
     moment,
     name,
+    shown,
     unordered,
     whole,
 )
@@ -58,6 +65,9 @@ MOST_LOG_BYTES = 1024 * 1024
 """Of one chunk."""
 EXIT_CODES = (-(2**31), 2**32)
 """Of any system; below zero: the signal that ended a process."""
+
+MOST_WISHES = 1000
+"""In one message."""
 
 key = record(AttemptKey, pb.AttemptKey, job=name(), attempt=count)
 desired = record(
@@ -92,6 +102,7 @@ instance = record(
     name=any_text,
     placement=placement,
     ready=flag(),
+    address=any_text,
 )
 attempt = record(
     AttemptStatus,
@@ -124,7 +135,16 @@ load = record(
     replicas=count,
     violated_share=share,
 )
-usage = record(Usage, pb.Usage, key=key, device_s=amount, memory_bytes=count, compute_share=amount)
+usage = record(
+    Usage,
+    pb.Usage,
+    key=key,
+    device_us=count,
+    since_ns=moment(),
+    until_ns=moment(),
+    memory_bytes=count,
+    compute_share=amount,
+)
 partition = record(
     PartitionStatus,
     pb.PartitionStatus,
@@ -148,6 +168,48 @@ report = record(
     partitions=many(partition),
 )
 
+# --- wishes of people --------------------------------------------------------------------------
+
+wish = record(
+    Wish,
+    pb.Wish,
+    uid=name(),
+    generation=count,
+    namespace=name(),
+    name=name(),
+    document=json_object(),
+    withdrawn=flag(),
+)
+wishes = record(Wishes, pb.Wishes, wishes=many(wish, MOST_WISHES))
+wish_refusal = record(
+    WishRefusal,
+    pb.WishRefusal,
+    reason=name(),
+    field=any_text,
+    what=long_text,
+    remedy=long_text,
+    final=flag(),
+)
+standing = record(
+    Standing,
+    pb.Standing,
+    uid=name(),
+    generation=count,
+    job=any_text,
+    refusal=maybe(wish_refusal),
+    withdrawn=flag(),
+    phase=choice(JobPhase, pb.JobPhase),
+    suspended=flag(),
+    attempt=count,
+    cluster=any_text,
+    slice=any_text,
+    cost_per_hour=shown(),
+    currency=any_text,
+    g_co2_per_hour=shown(),
+    why=long_text,
+)
+standings = record(Standings, pb.Standings, standings=many(standing, MOST_WISHES))
+
 # --- the link itself ---------------------------------------------------------------------------
 
 hello = record(
@@ -160,7 +222,15 @@ hello = record(
     epoch=count,
     revision=count,
 )
-welcome = record(Welcome, pb.Welcome, version=name(), heard=count, now_ns=moment(), silence_s=some)
+welcome = record(
+    Welcome,
+    pb.Welcome,
+    version=name(),
+    heard=count,
+    now_ns=moment(),
+    silence_s=some,
+    takes_wishes=flag(),
+)
 ping = record(Ping, pb.Ping)
 ack = record(Ack, pb.Ack, seq=count)
 goodbye = record(Goodbye, pb.Goodbye, why=long_text, retry_elsewhere=flag())

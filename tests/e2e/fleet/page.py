@@ -19,6 +19,7 @@ from tests.e2e.fleet.verdict import HOLDS_S, WITHIN_S
 _COMMAND = "make test-fleet SUMMARY=out/fleet.json"
 _MOST_RUN_S = 900.0
 _MOST_FAILOVER_S = 10.0
+_MOST_DELETE_S = 10.0
 _ABOUT = (
     "Real `dure server` and `dure member` processes, PostgreSQL, NATS, Kubernetes with etcd (nodes "
     "and Pods on paper, by KWOK) and programs of the host, all on the cores of one machine. Faults "
@@ -32,7 +33,9 @@ def page(found: dict[str, Any]) -> BenchReport:
     verdicts: list[Verdict] = []
     grids: list[Grid] = []
     for name, figures in found.items():
-        if "seed" in figures:
+        if "slowest_delete_s" in figures:
+            verdicts.append(_of_kubectl(figures))
+        elif "seed" in figures:
             verdicts += _of_run(figures)
             grids.append(_faults(figures))
         elif "most_s" in figures:
@@ -93,6 +96,18 @@ def _of_outage(figures: dict[str, Any]) -> Verdict:
         f"the centre is down for {figures['down_s']:g} s, leases 1:10: clusters admit on, catch up",
         f"{admitted} Pods started meanwhile; agreed in {agreed_s:.1f} s",
         admitted > 0 and agreed_s <= WITHIN_S,
+    )
+
+
+def _of_kubectl(figures: dict[str, Any]) -> Verdict:
+    slowest_s = figures["slowest_delete_s"]
+    return Verdict(
+        f"{figures['jobs']} jobs by kubectl in three clusters (seed {figures['seed']}), the centre "
+        "killed twice: each ends once, as expected; what is deleted meanwhile goes at once and "
+        "stays away",
+        f"all; {figures['deletes']} deleted without a centre, {figures['never a job']} of them "
+        f"before it ever heard of them, the slowest in {slowest_s:.1f} s",
+        slowest_s <= _MOST_DELETE_S,
     )
 
 

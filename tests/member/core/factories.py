@@ -240,3 +240,8 @@ class Bench:
 
     def status(self, name: str, attempt: int = 1) -> AttemptStatus:
         return self.told[AttemptKey(WorkloadId(name), attempt)]
+
+
+def key(name: str, attempt: int = 1) -> AttemptKey:
+    """An attempt of a job."""
+    return AttemptKey(WorkloadId(name), attempt)

@@ -41,7 +41,7 @@ def status(number: int, instances: int = 1, why: str = "") -> AttemptStatus:
 
 def test_the_largest_cluster_is_told_in_parts_below_a_mebibyte_that_lack_nothing() -> None:
     attempts = tuple(status(number) for number in range(MANY))
-    usage = tuple(Usage(each.key, 10.0) for each in attempts)
+    usage = tuple(Usage(each.key, 10, 0, 1) for each in attempts)
     report = Report(0, 7, True, attempts, inventory=Inventory(), usage=usage, warnings=("a",))
     told = Outbox().number(report)
     assert [each.seq for each in told] == list(range(1, len(told) + 1))
@@ -62,7 +62,7 @@ def test_gangs_and_long_reasons_count_for_what_they_are() -> None:
 
 def test_a_report_of_little_or_nothing_is_one() -> None:
     empty = Report(0, 7, False)
-    small = replace(empty, attempts=(status(1),), usage=(Usage(status(2).key, 1.0),))
+    small = replace(empty, attempts=(status(1),), usage=(Usage(status(2).key, 1, 0, 1),))
     outbox = Outbox()
     assert outbox.number(empty) == [replace(empty, seq=1)]
     assert outbox.number(small) == [replace(small, seq=2)]
@@ -74,7 +74,7 @@ def test_a_cut_between_two_parts_is_followed_by_the_parts_that_were_not_stored()
     assert len(told) > 2
     assert outbox.resume(2) == tuple(told[2:])
     assert not outbox.whole_needed
-    assert outbox.heard(len(told)) == 7
+    assert [each.at_ns for each in outbox.heard(len(told))][-1] == 7
     assert outbox.resume(len(told)) == ()
 
 

@@ -126,15 +126,15 @@ async def test_nothing_that_a_member_says_of_another_cluster_s_job_changes_it(
         await liar.ended(AttemptKey(WorkloadId(job), key.attempt + 1), Outcome.SUCCEEDED)
         await liar.ended(AttemptKey(WorkloadId("nobody"), 1), Outcome.SUCCEEDED)
         await liar.report(
-            usage=(Usage(key, 1e300, MOST, 1e300),),
+            usage=(Usage(key, MOST, 0, MOST, MOST, 1e300),),
             loads=(ServiceLoad(key.job, 1e300, 1000, 1.0),),
         )
         await _heard(liar)
         assert (await centre.job(job), await centre.attempts(job)) == before
         async with centre.store.reading() as tx:
-            (spent,) = await tx.spends.summed("acme", 0, MOST, ())
+            charges, meters = await tx.charges.all(), await tx.meters.all()
             reported = [each for each in await tx.events.since(0, 10_000) if "loads" in each.data]
-        assert spent.device_s == 0
+        assert (charges, meters) == ((), ())
         assert not any(each.data["loads"] or each.data["usage"] for each in reported)
         await honest.ended(key, Outcome.SUCCEEDED)
         await centre.phase(job, JobPhase.SUCCEEDED)
@@ -178,11 +178,14 @@ async def test_a_use_that_cannot_be_is_not_charged(tmp_path: Path) -> None:
         await member.join()
         await centre.submit()
         key = (await member.wanted()).key
-        await member.status(key, RunPhase.RUNNING, usage=(Usage(key, 1e300, MOST, 1e300),))
+        await member.status(key, RunPhase.RUNNING, usage=(Usage(key, MOST, 0, MOST, MOST, 1e300),))
         await _heard(member)
         async with centre.store.reading() as tx:
-            (line,) = await tx.spends.summed("acme", 0, MOST, ())
-        assert 0 < line.device_s < 2 * 3600 * GPUS.count * GPUS.devices
+            charges = await tx.charges.all()
+        device_s = sum(each.device_us for each in charges) / 1e6
+        assert 0 < device_s < 2 * 3600 * GPUS.count * GPUS.devices
+        earliest_ns = (await centre.attempts(key.job))[0].reserved_ns - 3600 * 10**9
+        assert all(each.from_ns >= earliest_ns for each in charges)
 
 
 @asynchronous

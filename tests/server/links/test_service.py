@@ -156,7 +156,7 @@ async def test_what_an_older_link_brings_is_refused(address: str) -> None:
             assert code is grpc.StatusCode.ABORTED
             assert "its member said hello again" in why
             async with centre.store.reading() as tx:
-                assert await tx.spends.all() == ()
+                assert await tx.charges.all() == ()
             # The newer one counts its reports from the start.
             assert new.welcome is not None
             assert new.welcome.heard == 0
@@ -224,8 +224,9 @@ async def test_a_member_that_does_not_take_a_plan_gets_the_whole_set_but_not_at_
         member.known = (99, 1)
         seen = len(member.plans)
         await centre.submit()
-        await member.until(lambda me: len(me.plans) >= seen + 4)
-        refused = member.plans[seen + 1 : seen + 4]
-        assert {plan.base for plan in refused} == {None}
+        # What was on its way when the member objected may still be a difference.
+        await member.until(
+            lambda me: [plan.base for plan in me.plans[seen:][-3:]] == [None, None, None]
+        )
         await asyncio.sleep(1.0)
         assert len(member.plans) < seen + 15

@@ -40,14 +40,27 @@ TABLE = {
     ("GET", "/healthz"): Sample(Access.ANYONE, "/healthz"),
     ("GET", "/readyz"): Sample(Access.ANYONE, "/readyz"),
     ("GET", "/metrics"): Sample(Access.FLEET, "/metrics"),
+    ("GET", "/v1/series"): Sample(Access.FLEET, "/v1/series?name=dure_jobs"),
+    ("GET", "/v1/series/names"): Sample(Access.FLEET, "/v1/series/names"),
+    ("POST", "/v1/feedback"): Sample(
+        Access.WRITE, "/v1/feedback", {"tenant": "acme", "verdict": "good"}
+    ),
     ("GET", "/v1/whoami"): Sample(Access.SIGNED_IN, "/v1/whoami"),
     ("POST", "/v1/jobs"): Sample(Access.WRITE, "/v1/jobs", job(tenant="acme")),
     ("GET", "/v1/jobs"): Sample(Access.READ, "/v1/jobs"),
     ("GET", "/v1/jobs/{id}"): Sample(Access.READ, f"/v1/jobs/{JOB}"),
+    ("PATCH", "/v1/jobs/{id}"): Sample(Access.WRITE, f"/v1/jobs/{JOB}", {"priority": 1}),
     ("POST", "/v1/jobs/{id}/cancel"): Sample(Access.WRITE, f"/v1/jobs/{JOB}/cancel"),
     ("GET", "/v1/jobs/{id}/wait"): Sample(Access.READ, f"/v1/jobs/{JOB}/wait?timeout=0"),
     ("GET", "/v1/jobs/{id}/watch"): Sample(Access.READ, f"/v1/jobs/{JOB}/watch"),
     ("GET", "/v1/jobs/{id}/explain"): Sample(Access.READ, f"/v1/jobs/{JOB}/explain"),
+    ("POST", "/v1/evaluations"): Sample(
+        Access.READ, "/v1/evaluations", {"jobs": [job(tenant="acme")]}
+    ),
+    ("GET", "/v1/jobs/{id}/endpoints"): Sample(Access.READ, f"/v1/jobs/{JOB}/endpoints"),
+    ("GET", "/v1/jobs/{id}/endpoints/watch"): Sample(
+        Access.READ, f"/v1/jobs/{JOB}/endpoints/watch"
+    ),
     ("GET", "/v1/jobs/{id}/logs"): Sample(Access.READ, f"/v1/jobs/{JOB}/logs"),
     ("GET", "/v1/tenants"): Sample(Access.READ, "/v1/tenants"),
     ("GET", "/v1/tenants/{path}"): Sample(Access.READ, "/v1/tenants/acme"),
@@ -82,7 +95,12 @@ TABLE = {
         Access.ADMIN, "/v1/budgets/acme/year", {"unit": "money", "limit": 10.0} | PERIOD
     ),
     ("DELETE", "/v1/budgets/{tenant}/{name}"): Sample(Access.ADMIN, "/v1/budgets/acme/none"),
-    ("GET", "/v1/bills/{tenant}"): Sample(Access.READ, f"/v1/bills/acme?{SPAN}"),
+    ("GET", "/v1/bills"): Sample(Access.READ, "/v1/bills"),
+    ("GET", "/v1/bills/csv"): Sample(Access.READ, "/v1/bills/csv"),
+    ("GET", "/v1/bills/months"): Sample(Access.FLEET, "/v1/bills/months"),
+    ("POST", "/v1/bills/months/{month}/close"): Sample(
+        Access.ADMIN, "/v1/bills/months/2026-01/close", {}
+    ),
     ("GET", "/v1/policies"): Sample(Access.READ, "/v1/policies"),
     ("GET", "/v1/policies/{name}"): Sample(Access.READ, "/v1/policies/none"),
     ("PUT", "/v1/policies/{name}"): Sample(Access.ADMIN, "/v1/policies/green", {}),

@@ -112,3 +112,19 @@ def test_a_key_of_one_team_does_not_answer_for_another(centre: Centre) -> None:
         other = whole.post("/v1/jobs", json=job("same"), headers=headers)
     assert first.status_code == 201
     assert (other.status_code, other.json()["type"]) == (422, "urn:dure:problem:key-reused")
+
+
+def test_prices_in_a_currency_that_nobody_can_convert_are_refused(centre: Centre) -> None:
+    with centre.client("admin") as http:
+        tokyo = {"region": "jp", "tariff": {"currency": "JPY", "deviceHour": {"h100": 500.0}}}
+        refused = http.put("/v1/clusters/tokyo", json=tokyo)
+        assert refused.status_code == 422
+        (wrong,) = refused.json()["fields"]
+        assert (wrong["field"], "rate" in wrong["detail"]) == ("tariff.currency", True)
+        rates = {"currency": "USD", "rates": {"JPY": 0.0065}}
+        assert http.put("/v1/fleet", json=rates).status_code == 201
+        assert http.put("/v1/clusters/tokyo", json=tokyo).status_code == 201
+        # Nor can a rate be taken away that is needed.
+        gone = http.put("/v1/fleet", json={"currency": "USD"}, headers={"If-Match": '"1"'})
+        assert gone.status_code == 422
+        assert "cluster tokyo" in gone.text

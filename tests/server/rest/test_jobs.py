@@ -19,3 +19,19 @@ def test_a_submitted_job_can_be_read_listed_and_cancelled(centre: Centre) -> Non
             http.post(f"/v1/jobs/{job_id}/cancel").json()["revision"]
             == cancelled.json()["revision"]
         )
+
+
+def test_priority_and_suspension_of_a_job_are_changed_one_by_one_and_not_after_its_end(
+    centre: Centre,
+) -> None:
+    with centre.client("acme") as http:
+        (job_id,) = http.post("/v1/jobs", json=job("slice")).json()["ids"]
+        path = f"/v1/jobs/{job_id}"
+        ranked = http.patch(path, json={"priority": 5}).json()
+        assert (ranked["priority"], ranked["suspended"]) == (5, False)
+        waits = http.patch(path, json={"suspend": True}).json()
+        assert (waits["priority"], waits["suspended"]) == (5, True)
+        assert http.patch(path, json={}).json()["revision"] == waits["revision"]
+        refused = http.patch(path, json={"image": "other"})
+        assert refused.status_code == 422
+        http.post(f"{path}/cancel")

@@ -21,7 +21,11 @@ NAMED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     ("/v1/policies/green", {"all": {"carbonPerTonne": 90.0}}, {"dryRun": True}),
     ("/v1/feeds/kr", {"kind": "carbon"}, {"kind": "carbon", "unit": "gCO2/kWh", "step": "30m"}),
-    ("/v1/fleet", {"currency": "KRW"}, {"currency": "KRW", "rates": {"USD": 1300.0}}),
+    (
+        "/v1/fleet",
+        {"currency": "KRW", "rates": {"USD": 1300.0}},
+        {"currency": "KRW", "rates": {"USD": 1400.0}},
+    ),
 ]
 
 

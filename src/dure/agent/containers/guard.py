@@ -6,7 +6,6 @@ so that a hang counts as one though this thread goes on.
 """
 
 import logging
-import select
 import socket
 import subprocess
 import threading
@@ -16,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dure.agent.containers import watchdog
+from dure.kit.waiting import readable
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Guard:
         """Hear answers, and the end of the connection at once."""
         while self._connection is not None and not self._stop.is_set():
             left_s = until_s - time.monotonic()
-            if left_s <= 0 or not select.select([self._connection], [], [], left_s)[0]:
+            if left_s <= 0 or not readable([self._connection], left_s):
                 return
             try:
                 said = self._connection.recv(_ANSWER_BYTES)

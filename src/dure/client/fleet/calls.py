@@ -1,6 +1,7 @@
 """Every call of `/v1` as a value: what is asked, and the document that is answered."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 from dure.api.accelerators import AcceleratorDocument
 from dure.api.access import AuditDocument, IssuedToken, TokenDocument, TokenRequest, WhoAmI
 from dure.api.base import Document
+from dure.api.bills import BillDocument, CloseRequest, MonthDocument, MonthList
 from dure.api.clusters import (
     ClusterDetails,
     ClusterDocument,
@@ -19,12 +21,20 @@ from dure.api.clusters import (
     PlanDocument,
     StateRequest,
 )
+from dure.api.endpoints import Endpoints
+from dure.api.evaluations import EvaluationDocument, EvaluationRequest
 from dure.api.history import EventList, Page
-from dure.api.job_views import DryRun, JobDocument, JobExplanation, JobSummary, Submitted
+from dure.api.job_views import (
+    DryRun,
+    JobDocument,
+    JobEdit,
+    JobExplanation,
+    JobSummary,
+    Submitted,
+)
 from dure.api.jobs import JobSpec
+from dure.api.measurements import FeedbackRequest, SeriesList, SeriesNames
 from dure.api.money import (
-    BillDocument,
-    BillLevel,
     BudgetDocument,
     BudgetSpec,
     FeedDocument,
@@ -105,6 +115,11 @@ def check(spec: JobSpec) -> Ask[DryRun]:
     return Ask("POST", "/v1/jobs", DryRun, spec, params={"dryRun": "true"})
 
 
+def evaluate(question: EvaluationRequest) -> Ask[EvaluationDocument]:
+    """Which clusters would take jobs now, in which order, at what cost; nothing is stored."""
+    return Ask("POST", "/v1/evaluations", EvaluationDocument, question)
+
+
 def list_jobs(**wanted: Any) -> Ask[Page[JobSummary]]:
     """Jobs by the fields of the interface: `tenant`, `phase`, `label`, `order`, `cursor`, …"""
     return _get("/v1/jobs", Page[JobSummary], **wanted)
@@ -115,6 +130,11 @@ def get_job(job: str) -> Ask[JobDocument]:
     return _get(f"/v1/jobs/{_part(job)}", JobDocument)
 
 
+def edit_job(job: str, changes: JobEdit) -> Ask[JobDocument]:
+    """Give a job another priority, suspend it or let it go on."""
+    return Ask("PATCH", f"/v1/jobs/{_part(job)}", JobDocument, changes)
+
+
 def cancel_job(job: str) -> Ask[JobDocument]:
     """Let a job end."""
     return Ask("POST", f"/v1/jobs/{_part(job)}/cancel", JobDocument)
@@ -123,6 +143,11 @@ def cancel_job(job: str) -> Ask[JobDocument]:
 def wait_for_job(job: str, timeout_s: float) -> Ask[JobDocument]:
     """A job when it has ended, or after the timeout."""
     return _get(f"/v1/jobs/{_part(job)}/wait", JobDocument, timeout=timeout_s)
+
+
+def get_endpoints(job: str) -> Ask[Endpoints]:
+    """Where the instances of a service answer."""
+    return _get(f"/v1/jobs/{_part(job)}/endpoints", Endpoints)
 
 
 def explain_job(job: str) -> Ask[JobExplanation]:
@@ -251,10 +276,36 @@ def delete_budget(tenant: str, name: str, revision: int) -> Ask[Nothing]:
     return _delete(f"/v1/budgets/{_path(tenant)}/{_part(name)}", revision)
 
 
-def get_bill(tenant: str, since: str, until: str, by: BillLevel) -> Ask[BillDocument]:
-    """What a tenant's work came to."""
-    path = f"/v1/bills/{_part(tenant)}"
-    return _get(path, BillDocument, since=since, until=until, by=by.value)
+def get_series(name: str, labels: Mapping[str, str], **wanted: Any) -> Ask[SeriesList]:
+    """What was measured at the centre; by the fields of the interface: `since`, `step`, `end`."""
+    pairs = [f"{label}={value}" for label, value in labels.items()]
+    return _get("/v1/series", SeriesList, name=name, label=pairs, **wanted)
+
+
+def list_series_names() -> Ask[SeriesNames]:
+    """What is measured at the centre."""
+    return _get("/v1/series/names", SeriesNames)
+
+
+def give_feedback(said: FeedbackRequest) -> Ask[Nothing]:
+    """How somebody finds what runs for a tenant."""
+    return Ask("POST", "/v1/feedback", Nothing, said, repeatable=False)
+
+
+def get_bill(**wanted: Any) -> Ask[BillDocument]:
+    """What work came to, by the fields of the interface: `month`, `tenant`, `by`, …"""
+    return _get("/v1/bills", BillDocument, **wanted)
+
+
+def list_months() -> Ask[MonthList]:
+    """Months in which something is billed, open and closed."""
+    return _get("/v1/bills/months", MonthList)
+
+
+def close_month(month: str, expect: str | None = None) -> Ask[MonthDocument]:
+    """Close a month; closed again, the answer is the same."""
+    path = f"/v1/bills/months/{_part(month)}/close"
+    return Ask("POST", path, MonthDocument, CloseRequest(expect=expect))
 
 
 def list_feeds(cursor: str = "") -> Ask[Page[FeedDocument]]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from dure.api.endpoints import Endpoints
 from dure.api.history import EventDocument, Page
 from dure.api.job_views import JobDocument, JobSummary
 from dure.client.fleet import calls
@@ -182,6 +183,15 @@ class FleetClient(_Door):
                 if said.phase.ended:
                     return
 
+    def endpoints(self, job: str) -> Iterator[Endpoints]:
+        """Where a service answers, now and at each change, to its end; goes on after cuts."""
+        for event in self._follow(f"/v1/jobs/{job}/endpoints/watch", {}):
+            if event.kind == "endpoints":
+                found = Endpoints.model_validate_json(event.data)
+                yield found
+                if found.ended:
+                    return
+
     def events(self, after: int | None = None, **wanted: Any) -> Iterator[EventDocument | EventGap]:
         """Events as they happen, after a number or from now on; goes on after cuts."""
         for event in self._follow("/v1/events/stream", wanted, after):
@@ -189,12 +199,20 @@ class FleetClient(_Door):
 
     def logs(self, job: str, **wanted: Any) -> Iterator[bytes]:
         """What an instance of a job wrote, as it comes."""
+        return self._raw(f"/v1/jobs/{job}/logs", wanted)
+
+    def bill_table(self, **wanted: Any) -> Iterator[bytes]:
+        """A bill as CSV, as it comes; by the fields of `calls.get_bill`."""
+        given = {name: value for name, value in wanted.items() if value not in (None, "")}
+        return self._raw("/v1/bills/csv", given)
+
+    def _raw(self, path: str, wanted: dict[str, Any]) -> Iterator[bytes]:
         tries = self._tries(repeatable=True)
         while True:
             try:
                 with self._http.stream(
                     "GET",
-                    f"{tries.url}/v1/jobs/{job}/logs",
+                    tries.url + path,
                     params=wanted,
                     timeout=httpx.Timeout(self.patience.answer_s, read=None),
                 ) as response:
@@ -300,6 +318,15 @@ class AsyncFleetClient(_Door):
                 before = said
                 yield said
                 if said.phase.ended:
+                    return
+
+    async def endpoints(self, job: str) -> AsyncIterator[Endpoints]:
+        """Where a service answers, now and at each change, to its end; goes on after cuts."""
+        async for event in self._follow(f"/v1/jobs/{job}/endpoints/watch", {}):
+            if event.kind == "endpoints":
+                found = Endpoints.model_validate_json(event.data)
+                yield found
+                if found.ended:
                     return
 
     async def events(

@@ -5,12 +5,14 @@ the attempts that shall exist. It is a set, not commands: said twice it changes 
 is not in it shall not exist. A member refuses what is older than what it has seen.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from dure.domain.fleet.clusters import Cluster, NodeGroup
 from dure.domain.fleet.decisions import Order, Placement, SiteSummary
-from dure.domain.fleet.lifecycle import PartitionPhase
+from dure.domain.fleet.lifecycle import JobPhase, PartitionPhase
 from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.programs import Program, Thing
 from dure.domain.fleet.tenancy import Allotment, FleetTenant, VNodePool
@@ -162,6 +164,8 @@ class InstanceStatus:
     """Of the object that carries it out: a Pod, a process."""
     placement: Placement
     ready: bool = False
+    address: str = ""
+    """Of a service: HOST:PORT where it answers; empty: nowhere yet, or nobody said a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +235,8 @@ class Welcome:
     """The centre's clock."""
     silence_s: float
     """After so long without a word the member looks for another server."""
+    takes_wishes: bool = False
+    """Whether this server knows what `Wishes` are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +251,16 @@ class ServiceLoad:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an attempt has used of devices since it was last told, and at most."""
+    """What an attempt has used of devices in all: told again, or late, it counts once."""
 
     key: AttemptKey
-    device_s: float
-    """Device-seconds, weighed by the share of each device."""
+    device_us: int
+    """Device-microseconds since its first instance was ready, weighed by the share of each device;
+    never less than before."""
+    since_ns: int
+    """From when on was used what the centre is not known to have stored,"""
+    until_ns: int
+    """and until when."""
     memory_bytes: int = 0
     compute_share: float = 0.0
 
@@ -280,6 +291,79 @@ class Report:
     usage: tuple[Usage, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     partitions: tuple[PartitionStatus, ...] = ()
+
+
+# --- of people who speak to a cluster, and through it to the centre ------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A job that somebody declared in a cluster, as it is there now; said twice it is one job."""
+
+    uid: str
+    """Of the object; with the cluster it names the job for ever."""
+    generation: int
+    """Counts the object's changes: a lower one says nothing new."""
+    namespace: str
+    """Decides whose job it is."""
+    name: str
+    document: Mapping[str, Any] = field(default_factory=dict)
+    """The object's `spec`; empty: the centre has it, and is only asked how the job stands."""
+    withdrawn: bool = False
+    """Whether the object is gone: the job shall end, or never begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What people of a cluster want; each is answered by a standing once it is stored."""
+
+    wishes: tuple[Wish, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WishRefusal:
+    """Why a wish did not become a job."""
+
+    reason: str
+    """One word of camel case, for programs."""
+    field: str
+    what: str
+    remedy: str
+    final: bool = True
+    """Whether it would be the same tomorrow; else it is worth to ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What has become of a wish."""
+
+    uid: str
+    generation: int
+    """Of the wish as it is stored; below what was said: say it whole."""
+    job: str = ""
+    """Its id; empty: there is none."""
+    refusal: WishRefusal | None = None
+    withdrawn: bool = False
+    phase: JobPhase = JobPhase.QUEUED
+    suspended: bool = False
+    attempt: int = 0
+    cluster: str = ""
+    """Where it is; empty: nowhere yet."""
+    slice: str = ""
+    """What its instances have: `3g.40gb`, `whole`, `2 x whole`."""
+    cost_per_hour: float = 0.0
+    """In the fleet's currency, for what it holds now."""
+    currency: str = ""
+    g_co2_per_hour: float = 0.0
+    why: str = ""
+    """Of its phase, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """News of jobs that were wished for in a cluster."""
+
+    standings: tuple[Standing, ...]
 
 
 # --- of the link itself --------------------------------------------------------------------
@@ -340,7 +424,7 @@ class LogChunk:
     """Of a last one: why there is no more; empty: that was all."""
 
 
-MemberWord = Hello | Report | PlanAnswer | LogChunk | Ping
+MemberWord = Hello | Report | PlanAnswer | LogChunk | Ping | Wishes
 """All that a member says."""
-CentreWord = Welcome | Plan | Ack | LogRequest | LogCancel | Ping | Goodbye
+CentreWord = Welcome | Plan | Ack | LogRequest | LogCancel | Ping | Goodbye | Standings
 """All that the centre says."""

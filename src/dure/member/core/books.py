@@ -11,6 +11,7 @@ from dure.member.core.actions import Action, Begin, End, Forget
 from dure.member.core.gate import Gate
 from dure.member.core.held import Hand, Held
 from dure.member.core.layout import Layout
+from dure.member.core.meters import Meters
 from dure.member.ports import Life, Start
 
 _AGAIN_NS = 10 * NS_PER_S
@@ -31,6 +32,7 @@ class Books:
     gate: Gate = field(default_factory=Gate)
     actions: list[Action] = field(default_factory=list)
     layout: Layout | None = None
+    meters: Meters = field(default_factory=Meters)
     news: set[AttemptKey] = field(default_factory=set)
     """Attempts of which there may be something to tell."""
     unsaved: set[AttemptKey] = field(default_factory=set)

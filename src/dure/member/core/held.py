@@ -51,14 +51,13 @@ class Hand:
     warm: bool = False
     """Whether it has ever been ready."""
     name: str = ""
+    address: str = ""
     why: str = ""
     exit_code: int | None = None
     started_ns: int | None = None
     ended_ns: int | None = None
     done_share: float | None = None
     saved_share: float = 0.0
-    counted_ns: int | None = None
-    """Until when what it uses has been counted."""
 
     @property
     def alive(self) -> bool:
@@ -99,8 +98,6 @@ class Held:
     """The most that all its instances together have saved."""
     moves: dict[int, int] = field(default_factory=dict)
     """Instances that were to take over from others when a member died, by their numbers."""
-    device_ns: float = 0.0
-    """Used and not yet told."""
 
     @property
     def serving(self) -> bool:
@@ -196,4 +193,5 @@ def _instance(hand: Hand) -> InstanceStatus:
         name=hand.name,
         placement=hand.placement,
         ready=hand.life is Life.READY or (hand.warm and hand.life is Life.RUNNING),
+        address=hand.address,
     )

@@ -8,7 +8,6 @@ from dure.domain.units import NS_PER_S
 from dure.member.core.books import Books, key_of
 from dure.member.core.held import Ended, Hand, Held
 from dure.member.core.stage import Stage
-from dure.member.core.teller import used_ns
 from dure.member.ports import Life, Progressed, Seen
 
 MOST_LOSSES = 5
@@ -34,6 +33,7 @@ class Lives:
         held, hand = self.books.find(seen.instance)
         if hand is None:
             if seen.life is Life.GONE:
+                self.books.meters.gone(key_of(seen.instance), seen.instance.index)
                 return
             held, hand = self._found(seen, held)
         assert held is not None
@@ -92,7 +92,7 @@ class Lives:
 
     def _update(self, hand: Hand, seen: Seen) -> None:
         hand.life, hand.why, hand.name = seen.life, seen.why, seen.name or hand.name
-        hand.exit_code = seen.exit_code
+        hand.exit_code, hand.address = seen.exit_code, seen.address
         hand.started_ns = seen.started_ns or hand.started_ns
         hand.ended_ns = seen.ended_ns
         hand.asked = True
@@ -103,8 +103,8 @@ class Lives:
             self.books.unsaved.add(held.key)
         if hand.warm:
             return
-        hand.warm, hand.counted_ns = True, now_ns
-        held.failures = 0
+        hand.warm, held.failures = True, 0
+        self.books.meters.begin(held.key, hand, now_ns)
         if hand.replaces is not None:
             old, hand.replaces = hand.replaces, None
             self.books.end_hand(held, old, now_ns)
@@ -114,8 +114,7 @@ class Lives:
     # Over
 
     def _over(self, held: Held, hand: Hand, now_ns: int) -> None:
-        held.device_ns += used_ns(hand, min(now_ns, hand.ended_ns or now_ns))
-        hand.counted_ns = None
+        self.books.meters.end(held.key, hand, now_ns, gone=hand.life is Life.GONE)
         if hand.stopping or (held.wanted and not hand.known):
             self.books.forget_hand(held, hand)
         elif held.end is not None:

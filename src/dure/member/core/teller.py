@@ -4,28 +4,19 @@ from dataclasses import dataclass, field
 
 from dure.domain.fleet.decisions import SiteSummary
 from dure.domain.fleet.protocol import AttemptKey, AttemptStatus, Report, Usage
-from dure.domain.fleet.slices import WHOLE_MILLI
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
 from dure.member.core.books import Books
 from dure.member.core.divisions import Divisions
-from dure.member.core.held import Hand
 from dure.member.core.loads import Loads
 from dure.member.core.stage import Stage
 
 _USAGE_NS = 10 * NS_PER_S
-"""How often it is told what attempts use."""
+"""How often it is told what attempts use,"""
+_ENDED_NS = NS_PER_S
+"""and how late at most what those used that have ended."""
 _MOST_WARNINGS = 100
 """In one report; more of them say nothing new."""
-
-
-def used_ns(hand: Hand, now_ns: int) -> float:
-    """Device time an instance has used since it was last counted, weighed by its shares."""
-    if hand.counted_ns is None or hand.placement is None:
-        return 0.0
-    share = len(hand.devices) * hand.placement.compute_milli / WHOLE_MILLI
-    since_ns, hand.counted_ns = hand.counted_ns, now_ns
-    return share * max(0, now_ns - since_ns)
 
 
 @dataclass(slots=True)
@@ -40,6 +31,7 @@ class Teller:
     _told: dict[AttemptKey, AttemptStatus] = field(default_factory=dict)
     _sites: tuple[SiteSummary, ...] = ()
     _usage_ns: int = 0
+    _ended_ns: int = 0
 
     def drop(self, key: AttemptKey) -> None:
         """The centre no longer asks for an attempt."""
@@ -57,7 +49,7 @@ class Teller:
         inventory = None
         if layout is not None and (whole or self.inventory_changed):
             inventory = layout.inventory
-        usage = self._usage(now_ns)
+        usage = self._usage(now_ns, whole=whole)
         loads = self.loads.tell(self._replicas()) if usage or whole else ()
         warnings = tuple(self.stage.warnings[:_MOST_WARNINGS])
         partitions = self.divisions.news(whole=whole)
@@ -92,18 +84,19 @@ class Teller:
         self.books.news.clear()
         return tuple(found)
 
-    def _usage(self, now_ns: int) -> tuple[Usage, ...]:
-        if now_ns - self._usage_ns < _USAGE_NS:
+    def _usage(self, now_ns: int, *, whole: bool) -> tuple[Usage, ...]:
+        """Of those that have ended soon; of all now and then."""
+        meters = self.books.meters
+        due = whole or now_ns - self._usage_ns >= _USAGE_NS
+        if due:
+            self._usage_ns = now_ns
+            for held, hand in self.books.hands():
+                if hand.alive:
+                    meters.count(held.key, hand, now_ns)
+        elif now_ns - self._ended_ns < _ENDED_NS:
             return ()
-        self._usage_ns = now_ns
-        found = []
-        for key, held in sorted(self.books.attempts.items()):
-            for hand in held.alive():
-                held.device_ns += used_ns(hand, now_ns)
-            if held.device_ns and held.wanted:
-                found.append(Usage(key, held.device_ns / NS_PER_S))
-                held.device_ns = 0.0
-        return tuple(found)
+        self._ended_ns = now_ns
+        return tuple(meters.tell(ended_only=not due, again=whole))
 
     def _replicas(self) -> dict[WorkloadId, int]:
         counts: dict[WorkloadId, int] = {}

@@ -83,12 +83,12 @@ class Outbox:
             self.whole_needed = False
         return made
 
-    def heard(self, seq: int) -> int | None:
-        """The centre has stored all up to a number; the time of the last of them, if it is new."""
-        at_ns = None
+    def heard(self, seq: int) -> tuple[Report, ...]:
+        """The centre has stored all up to a number; those of which this is news."""
+        stored = []
         while self._unheard and self._unheard[0].seq <= seq:
-            at_ns = self._unheard.popleft().at_ns
-        return at_ns
+            stored.append(self._unheard.popleft())
+        return tuple(stored)
 
     def resume(self, heard: int) -> tuple[Report, ...]:
         """A new link: what is to be said again, given the last report that is stored.

@@ -5,11 +5,11 @@ import logging
 import math
 import random
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
@@ -24,7 +24,10 @@ from dure.domain.fleet.protocol import (
     MemberWord,
     Ping,
     Report,
+    Standing,
+    Standings,
     Welcome,
+    Wishes,
 )
 from dure.kit.backoff import Backoff
 from dure.member.link.logs import LogDesk
@@ -81,11 +84,25 @@ class Centre:
             ) from error
 
 
+class People(Protocol):
+    """Those who declare jobs in the cluster itself."""
+
+    def linked(self) -> None:
+        """A new link: all that is not over is said on it."""
+
+    async def wishes(self) -> Wishes:
+        """What is to be said next; waits until there is something."""
+
+    def hear(self, standings: Iterable[Standing]) -> None:
+        """What the centre answers."""
+
+
 class Session:
     """Keeps a member linked to its centre."""
 
-    def __init__(self, member: Member, centre: Centre) -> None:
+    def __init__(self, member: Member, centre: Centre, people: People | None = None) -> None:
         self._member = member
+        self._people = people
         self._centre = centre
         self._outbox = Outbox()
         self._incarnation = secrets.token_hex(8)
@@ -115,7 +132,7 @@ class Session:
             stub = member_pb2_grpc.MembersStub(channel)  # type: ignore[no-untyped-call]
             bearer = await asyncio.to_thread(self._centre.bearer)
             call = stub.Link(metadata=(("authorization", f"Bearer {bearer}"),))
-            link = _Link(self._member, self._outbox, call)
+            link = _Link(self._member, self._outbox, call, self._people)
             clock_s, began_s = asyncio.get_running_loop().time, math.inf
             try:
                 await link.greet(self._hello())
@@ -143,8 +160,11 @@ class Session:
 class _Link:
     """One link."""
 
-    def __init__(self, member: Member, outbox: Outbox, call: Any) -> None:
+    def __init__(
+        self, member: Member, outbox: Outbox, call: Any, people: People | None = None
+    ) -> None:
         self._member = member
+        self._people = people
         self._outbox = outbox
         self._call = call
         self._turn = asyncio.Lock()
@@ -161,6 +181,9 @@ class _Link:
             case Welcome():
                 self._member.clock.hear(word.now_ns)
                 self._silence_s = word.silence_s
+                if not word.takes_wishes:
+                    self._people = None
+                self._stored(word.heard)
                 self._again = self._outbox.resume(word.heard)
             case Goodbye():
                 raise LinkLost(word.why, refused=not word.retry_elsewhere)
@@ -174,6 +197,8 @@ class _Link:
                 tasks.create_task(self._listen())
                 tasks.create_task(self._report())
                 tasks.create_task(self._ping())
+                if self._people is not None:
+                    tasks.create_task(self._wish(self._people))
         except* (LinkLost, grpc.aio.AioRpcError, WireError, DureError) as group:
             raise _first(group) from None
         finally:
@@ -219,6 +244,12 @@ class _Link:
                 async with asyncio.timeout(beat_s):
                     await self._member.stirred()
 
+    async def _wish(self, people: People) -> None:
+        """Say what people of this cluster want; what is not answered is said again next time."""
+        people.linked()
+        while True:
+            await self._say(await people.wishes())
+
     # Down
 
     async def _hear(self) -> Any:
@@ -245,6 +276,8 @@ class _Link:
                         await self._say(await self._member.plan(plan))
                 case Ack():
                     self._heard(word)
+                case Standings() if self._people is not None:
+                    self._people.hear(word.standings)
                 case LogRequest():
                     await self._logs.ask(word)
                 case LogCancel():
@@ -257,11 +290,13 @@ class _Link:
                     raise LinkLost(f"the server said a {type(word).__name__} out of turn")
 
     def _heard(self, ack: Ack) -> None:
-        """What was stored is proof that the centre heard of this member when it was made."""
-        at_ns = self._outbox.heard(ack.seq)
-        if at_ns is not None:
-            self._member.desk.contact(at_ns)
+        self._stored(ack.seq)
         self._room.set()
+
+    def _stored(self, seq: int) -> None:
+        """What was stored is proof that the centre heard of this member when it was made."""
+        for report in self._outbox.heard(seq):
+            self._member.desk.heard(report)
 
 
 def _first(group: BaseExceptionGroup[Any]) -> Exception:

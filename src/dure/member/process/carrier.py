@@ -263,8 +263,13 @@ class ProcessCarrier:
                 started_ns=facts.running["started_ns"] if facts.running is not None else None,
                 ended_ns=facts.exit["ended_ns"] if facts.exit is not None else None,
                 devices=spec.devices,
+                address=self._address(spec),
             )
         )
+
+    def _address(self, spec: folders.Spec) -> str:
+        node = self._nodes.node(spec.node)
+        return "" if spec.port is None or node is None else f"{node.address}:{spec.port}"
 
     # Hands
 

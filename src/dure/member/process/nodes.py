@@ -15,6 +15,7 @@ from dure.kit.files import YamlFile, read_yaml
 
 _DEFAULT_CPU = 8.0
 _DEFAULT_MEMORY = "16GiB"
+_THIS_HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Node:
     emulator_dir: str = ""
     """Folder of an emulated GPU; empty: real ones."""
     env: Mapping[str, str] = field(default_factory=dict)
+    address: str = _THIS_HOST
+    """Where its services are reached."""
     why: str = ""
     """Why it takes nothing new; empty: it does."""
 
@@ -84,7 +87,7 @@ def read_nodes(path: Path) -> Nodes:
 
 _FIELDS = {
     *("name", "group", "count", "profile", "devices", "cpu", "memory", "mode"),
-    *("gpus", "run_dir", "emulator_dir", "env", "cordoned", "link_domain"),
+    *("gpus", "run_dir", "emulator_dir", "env", "cordoned", "link_domain", "address"),
 }
 
 
@@ -128,6 +131,7 @@ def _read(file: YamlFile, number: int, entry: Any) -> tuple[NodeGroup, list[Node
             run_dir=str(entry.get("run_dir", "")),
             emulator_dir=str(entry.get("emulator_dir", "")),
             env=env,
+            address=str(entry.get("address", _THIS_HOST)),
             why="cordoned" if entry.get("cordoned") else "",
         )
         for each in names

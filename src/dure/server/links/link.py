@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -18,16 +19,21 @@ from dure.domain.fleet.protocol import (
     Ping,
     PlanAnswer,
     Report,
+    Standings,
     Welcome,
+    Wishes,
 )
 from dure.server.hints import DESIRED, EVENTS, Wakeful, woken_by
 from dure.server.links.logs import LogDesk
 from dure.server.links.plans import Known, PlanSource
 from dure.server.links.reports import answer_parts, store_answer, store_report
+from dure.server.links.standings import StandingSource
+from dure.server.links.wishing import WishDesk
 from dure.server.services import Services
 from dure.stores.errors import ConflictError, StoreUnavailableError
 from dure.stores.rows import Cluster, NewEvent
 from dure.stores.transaction import Transaction
+from dure.wire.messages import MOST_WISHES
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +74,7 @@ class Link:
         line: Line,
         hello: Hello,
         still_allowed: Callable[[], Awaitable[bool]],
+        wishes: WishDesk,
     ) -> None:
         self._services = services
         self._line = line
@@ -75,9 +82,12 @@ class Link:
         self._still_allowed = still_allowed
         self._plans = PlanSource(services.state)
         self._known = Known()
+        self._wishes = wishes
+        self._standings = StandingSource(services.state, hello.cluster)
         self._epoch = 0
         self._wakeful: Wakeful | None = None
         self._ending = asyncio.Event()
+        self._asked = asyncio.Event()
         self.logs = LogDesk(line.say)
 
     @property
@@ -92,7 +102,13 @@ class Link:
         self._epoch = row.link_epoch
         settings = self._services.settings
         await self._line.say(
-            Welcome(__version__, row.report_seq, self._services.now_ns(), settings.silence_s)
+            Welcome(
+                __version__,
+                row.report_seq,
+                self._services.now_ns(),
+                settings.silence_s,
+                takes_wishes=True,
+            )
         )
         _log.info("cluster %s is linked (%d)", self.cluster, self._epoch)
 
@@ -125,7 +141,13 @@ class Link:
     async def _together(self) -> None:
         tasks = [
             asyncio.create_task(work)
-            for work in (self._listen(), self._tell_plans(), self._keep_up(), self._until_ended())
+            for work in (
+                self._listen(),
+                self._tell_plans(),
+                self._tell_standings(),
+                self._keep_up(),
+                self._until_ended(),
+            )
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -170,6 +192,8 @@ class Link:
                 await self._take_report(word)
             case PlanAnswer():
                 await self._take_answer(word)
+            case Wishes():
+                await self._take_wishes(word)
             case LogChunk():
                 await self.logs.brought(word)
             case Ping():
@@ -196,6 +220,30 @@ class Link:
                 partial(store_answer, cluster=self.cluster, link_epoch=self._epoch, answer=part)
             )
         self._wake()
+
+    async def _take_wishes(self, word: Wishes) -> None:
+        answers, jobs = await self._wishes.take(word.wishes)
+        self._standings.watch(jobs)
+        if answers:
+            await self._line.say(Standings(tuple(answers)))
+        self._wake()
+        self._asked.set()
+
+    async def _tell_standings(self) -> None:
+        """Say what has become of wishes, at once where some were just said."""
+        while True:
+            pause_s = max(self._services.settings.poll_s, self._standings.pause_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._asked.wait()
+            self._asked.clear()
+            try:
+                news = await self._standings.news()
+            except StoreUnavailableError as error:
+                _log.warning("no standings for cluster %s: %s", self.cluster, error)
+                continue
+            for at in range(0, len(news), MOST_WISHES):
+                await self._line.say(Standings(news[at : at + MOST_WISHES]))
 
     def _wake(self) -> None:
         self._services.bus.publish(EVENTS)

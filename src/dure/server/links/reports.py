@@ -13,12 +13,11 @@ from dure.domain.fleet.lifecycle import AttemptState
 from dure.domain.fleet.protocol import Outcome, PlanAnswer, Report, RunPhase, ServiceLoad
 from dure.server import specs
 from dure.server.changes import Changes, Ending, read_changes
-from dure.server.declared import read_member
-from dure.server.links.claims import credible, in_one_line
+from dure.server.links.claims import MOST_GROUPS, credible, in_one_line
 from dure.server.links.partitions import take_partitions
-from dure.server.links.spending import Bought, Meter, charge, lines_of
+from dure.server.links.spending import OWED_AT_ONCE, Bought, charge
 from dure.server.records import inventory_data, sites_data
-from dure.stores.rows import Job, NewEvent
+from dure.stores.rows import Job, Json, NewEvent
 from dure.stores.transaction import Transaction
 
 _PART = 300
@@ -77,9 +76,11 @@ async def store_report(tx: Transaction, cluster: str, link_epoch: int, report: R
     report = credible(report, cluster)
     keys = {(str(each.key.job), each.key.attempt) for each in report.attempts}
     used = {(str(each.key.job), each.key.attempt) for each in report.usage}
+    owed = await tx.meters.owed(cluster, OWED_AT_ONCE) if used or report.whole else ()
+    used |= {(each.job_id, each.attempt) for each in owed}
     changes = await read_changes(tx, keys | used, cluster=cluster)
     await _take_statuses(tx, changes, report)
-    bought = await _take_usage(tx, cluster, changes, report)
+    bought = await charge(tx, cluster, changes, report.usage, owed) if used else Bought()
     served = await _served(tx, cluster, report)
     await changes.write(tx)
     await _take_news(tx, cluster, replace(report, loads=served), changes, bought)
@@ -121,18 +122,6 @@ def _retries(job: Job) -> int:
         return 0  # Its document cannot be read any more, so that it could not be started anew.
 
 
-async def _take_usage(tx: Transaction, cluster: str, changes: Changes, report: Report) -> Bought:
-    if not report.usage:
-        return Bought(())
-    known = (await read_member(tx, cluster)).cluster
-    if known is None:
-        return Bought(())
-    meter = Meter(known, specs.fleet_of(await tx.policies.all(), ()).rates)
-    bought = lines_of(report.usage, meter, changes.attempts, changes.jobs, tx.now_ns)
-    await charge(tx, bought)
-    return bought
-
-
 async def _served(tx: Transaction, cluster: str, report: Report) -> tuple[ServiceLoad, ...]:
     """Loads of services that this cluster has a part of."""
     if not report.loads:
@@ -142,6 +131,23 @@ async def _served(tx: Transaction, cluster: str, report: Report) -> tuple[Servic
     return tuple(each for each in report.loads if each.workload in here)
 
 
+async def _retired(tx: Transaction, cluster: str, inventory: Json) -> Json | None:
+    """Groups of nodes that a cluster has no more, the newest last; None: as before."""
+    before = await tx.news.find(cluster)
+    if before is None:
+        return None
+    here = {group["name"] for group in inventory.get("groups", ())}
+    gone = {
+        group["name"]: group
+        for group in before.inventory.get("groups", ())
+        if group["name"] not in here
+    }
+    if not gone:
+        return None
+    kept = {name: group for name, group in before.retired.items() if name not in gone} | gone
+    return dict(list(kept.items())[-MOST_GROUPS:])
+
+
 async def _take_news(
     tx: Transaction, cluster: str, report: Report, changes: Changes, bought: Bought
 ) -> None:
@@ -149,7 +155,8 @@ async def _take_news(
     inventory = None if report.inventory is None else inventory_data(report.inventory)
     sites = sites_data(report.sites) if report.sites else None
     if inventory is not None or sites is not None:
-        await tx.news.said(cluster, inventory=inventory, sites=sites)
+        retired = None if inventory is None else await _retired(tx, cluster, inventory)
+        await tx.news.said(cluster, inventory=inventory, sites=sites, retired=retired)
     if inventory is not None:
         # The local stage is told its groups with the prices of its cluster.
         await tx.clusters.next_revision(cluster, surroundings=True)

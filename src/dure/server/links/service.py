@@ -16,7 +16,9 @@ from dure.domain.ids import ClusterId
 from dure.server.auth import UnauthenticatedError
 from dure.server.links.link import Link, LinkOver, farewell
 from dure.server.links.reports import OutOfOrderError
+from dure.server.links.wishing import WishDesk
 from dure.server.ports import Gatekeeper, NotLinkedHere, State
+from dure.server.rest.known import Known
 from dure.server.services import Services
 from dure.server.settings import Listening
 from dure.stores.errors import ConflictError
@@ -33,6 +35,8 @@ HELLO_S = 10.0
 """How long a member may take to say who it is."""
 _GOODBYE_S = 2.0
 _PARALLEL_LINKS = 4096
+_KNOWN_S = 1.0
+"""How old what wishes are checked against may be, where it does not refuse them."""
 
 
 class Context(Protocol):
@@ -145,6 +149,7 @@ class MemberDoor:
         self._services = services
         self._gatekeeper = gatekeeper
         self._links = links
+        self._known = Known(services.state, _KNOWN_S)
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For a gRPC server. Frames come as bytes: what cannot be read is refused with a reason."""
@@ -189,7 +194,8 @@ class MemberDoor:
         async def still_allowed() -> bool:
             return await self._allowed(secret) is not None
 
-        link = Link(self._services, line, hello, still_allowed)
+        wishes = WishDesk(self._services, hello.cluster, self._known)
+        link = Link(self._services, line, hello, still_allowed, wishes)
         try:
             await link.open()
             self._links.add(link)

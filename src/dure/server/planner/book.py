@@ -57,7 +57,9 @@ class Book:
     """Placements that their cluster has not answered: its summaries do not count them yet. Site and
     devices."""
     replaced: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Services that leave a place: the attempt that ends once the next runs, and its cluster."""
+    """Services that leave a place: the attempt that ends once another has taken it, its cluster."""
+    handovers: dict[str, int] = field(default_factory=dict)
+    """Of those, the attempts that run and are taking over."""
 
     def waiting(self) -> Iterator[tuple[str, Entry]]:
         """Jobs without a place."""
@@ -102,3 +104,4 @@ class Book:
         self.jobs.pop(job, None)
         self.queued.discard(job)
         self.replaced.pop(job, None)
+        self.handovers.pop(job, None)

@@ -27,6 +27,7 @@ from dure.domain.fleet.instructions import (
     SetAllotments,
     Warn,
 )
+from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.fleet.global_machine import GlobalMachine
@@ -36,6 +37,9 @@ from dure.server.planner.deeds import Deeds, Placing
 from dure.server.planner.feasible import judge, particular
 from dure.server.planner.suspects import Suspects
 from dure.stores.rows import Job
+
+SUSPENDED = "its owner suspended it"
+"""Why a job waits."""
 
 
 class Centre:
@@ -70,6 +74,10 @@ class Centre:
 
     def submit(self, row: Job, saved_share: float = 0.0) -> None:
         """A job waits for a place: let the machine know, if there is any place for it at all."""
+        if row.suspended:
+            self.book.jobs[row.id] = Entry(False, blocked=True, reason=row.reason)
+            self._keep_waiting(row.id, SUSPENDED)
+            return
         why_kept = self.suspects.why_kept(row.id)
         if why_kept:
             self.book.jobs[row.id] = Entry(False, blocked=True, reason=row.reason)
@@ -110,6 +118,16 @@ class Centre:
         saved_share = 0.0 if track is None else track.saved_share
         self.withdraw(row.id)
         self.submit(row, saved_share)
+
+    def suspend(self, row: Job) -> None:
+        """A job shall have no place until its owner lets it go on."""
+        self.withdraw(row.id)
+        for key in [key for key in self.book.unheard if key[0] == row.id]:
+            del self.book.unheard[key]
+        if row.phase is JobPhase.QUEUED:
+            self.submit(row)
+        else:
+            self.deeds.suspends.add(row.id)
 
     def _keep_waiting(self, job: str, why: str) -> None:
         entry = self.book.jobs[job]

@@ -34,6 +34,8 @@ class Deeds:
     sendable: dict[Key, tuple[str, float]] = field(default_factory=dict)
     """Reservations whose predecessor is gone: cluster, and what of the work is saved."""
     cancels: set[str] = field(default_factory=set)
+    suspends: set[str] = field(default_factory=set)
+    """Jobs that lose their places for as long as their owners want."""
     failures: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     """Why jobs wait."""
@@ -89,6 +91,8 @@ class Deeds:
                 changes.end(key, Ending(Outcome.DISPLACED, why))
         for job in self.cancels:
             changes.cancel(job)
+        for job in self.suspends:
+            changes.suspend(job)
         for key, (_, why) in self.releases.items():
             if key in changes.attempts:
                 changes.release(key, why)
@@ -106,9 +110,10 @@ class Deeds:
 
     async def _clusters_of_cancelled(self, tx: Transaction) -> set[str]:
         """Read before their rows are locked; an attempt that comes in between is found later."""
-        if not self.cancels:
+        ends = self.cancels | self.suspends
+        if not ends:
             return set()
-        return {each.cluster for each in await tx.attempts.unfinished_of(self.cancels)}
+        return {each.cluster for each in await tx.attempts.unfinished_of(ends)}
 
     def _keys(self) -> set[Key]:
         return {*self.releases, *self.lost, *self.sendable}
@@ -116,6 +121,7 @@ class Deeds:
     def _jobs(self) -> set[str]:
         return {
             *self.cancels,
+            *self.suspends,
             *self.failures,
             *self.unseen,
             *self.seen,

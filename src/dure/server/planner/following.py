@@ -147,7 +147,22 @@ class Follower:
             book.queued.add(job)
             book.jobs[job].reason = str(event.data.get("reason", ""))
         elif phase is None:
-            self._resubmit(batch.jobs.get(job))
+            self._edited(batch.jobs.get(job))
+
+    def _edited(self, row: Job | None) -> None:
+        """The owner of a job changed it."""
+        if row is None or row.phase.ended or row.phase is JobPhase.CANCELLING:
+            return
+        if row.suspended:
+            self._centre.suspend(row)
+        elif row.phase is JobPhase.QUEUED:
+            self._resubmit(row)
+        elif self._rank(row) not in (None, row.priority):
+            raise Outdated(f"the priority of job {row.id}, which has a place, has changed")
+
+    def _rank(self, row: Job) -> int | None:
+        track = self._centre.machine.state.tracks.get(WorkloadId(row.id))
+        return None if track is None else track.workload.priority
 
     def resubmit(self, rows: Iterable[Job]) -> None:
         """Jobs that wait and were kept back are so no more."""
@@ -170,9 +185,7 @@ class Follower:
         centre.feed(WorkloadStarted(centre.now_ns(), job, attempt))
         old = centre.book.replaced.get(job)
         if old is not None and old[0] < attempt:
-            del centre.book.replaced[job]
-            why = f"attempt {attempt} has taken its place"
-            centre.deeds.releases[job, old[0]] = (old[1], why)
+            centre.book.handovers[job] = attempt
 
     def _gone(self, event: Event, batch: Batch) -> None:
         self._committed(event, batch)
@@ -183,6 +196,7 @@ class Follower:
             centre.feed(WorkloadEnded(now_ns, job))
             centre.book.forget(job)
             return
+        self._stays(job, attempt)
         if data["outcome"] == Outcome.TURNED_DOWN.value:
             centre.feed(OrderTurnedDown(now_ns, job, attempt, why))
         else:
@@ -196,6 +210,14 @@ class Follower:
             centre.submit(row, saved)
         for number, cluster in data["waiting"]:
             centre.deeds.sendable[job, int(number)] = (str(cluster), saved)
+
+    def _stays(self, job: WorkloadId, attempt: int) -> None:
+        """The place that a service was to move to is gone: it stays, unless that is drained."""
+        book, track = self._centre.book, self._centre.machine.state.tracks.get(job)
+        old = book.replaced.get(job)
+        if old is not None and track is not None and old[0] < attempt and old[0] in track.places:
+            del book.replaced[job]
+            book.handovers.pop(job, None)
 
     # --- clusters --------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ async def _take_spend(tx: Transaction, centre: Centre, budgets: Sequence[Budget]
     ]
     if not begins:
         return
-    for tenant, team, money, grams in await tx.spends.totals(min(begins)):
+    for tenant, team, money, grams in await tx.charges.totals(min(begins)):
         centre.feed(SpendObserved(centre.now_ns(), tenant, money, grams, team))
 
 
@@ -90,6 +90,8 @@ async def _take_jobs(tx: Transaction, centre: Centre) -> None:
         for job in page:
             if job.phase is JobPhase.CANCELLING:
                 centre.deeds.cancels.add(job.id)
+            elif job.suspended and job.id in attempts:
+                centre.deeds.suspends.add(job.id)
             elif job.id in attempts:
                 _find_orders(centre, job, attempts[job.id])
             elif job.phase is JobPhase.QUEUED:
@@ -151,8 +153,6 @@ def _go_on_replacing(
     left = next((each for each in attempts if each.attempt == old), None)
     if left is None:
         return
+    centre.book.replaced[left.job_id] = (old, left.cluster)
     if attempt.state is AttemptState.RUNNING:
-        why = f"attempt {attempt.attempt} has taken its place"
-        centre.deeds.releases[left.job_id, old] = (left.cluster, why)
-    else:
-        centre.book.replaced[left.job_id] = (old, left.cluster)
+        centre.book.handovers[left.job_id] = attempt.attempt

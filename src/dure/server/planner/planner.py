@@ -11,6 +11,7 @@ from dure.server.planner.centre import Centre
 from dure.server.planner.contact import Contact
 from dure.server.planner.deeds import Deeds
 from dure.server.planner.following import BATCH, Follower, Outdated, read_batch
+from dure.server.planner.handovers import Handovers
 from dure.server.planner.loading import Begun, begin
 from dure.server.planner.suspects import Suspected, Suspects
 from dure.server.services import Services
@@ -105,6 +106,7 @@ class _Term:
     async def _follow(self, begun: Begun, wakeful: Wakeful) -> None:
         centre = begun.centre
         follower, contact = Follower(centre), Contact(centre, self._settings)
+        handovers = Handovers(centre, self._settings.pace)
         news = True
         while True:
             full = False
@@ -112,11 +114,15 @@ class _Term:
             if batch is not None:
                 news |= follower.take(batch)
                 begun.seq, full = batch.last, len(batch.events) == BATCH
+            self._services.figures.planned_seq = begun.seq
             if self._contact_due.due(self._clock_s()):
                 news |= await self._read(contact.look)
+                news |= await self._read(handovers.look)
                 self._check_period(begun)
             if self._round_due(news):
+                began_s = self._clock_s()
                 await asyncio.to_thread(centre.round)
+                self._services.figures.rounds.observe(self._clock_s() - began_s)
                 self._round_s, news = self._clock_s(), await self._let_in(follower)
             self._tell(centre)
             await self._write(centre.take_deeds())

@@ -28,14 +28,17 @@ from dure.server.rest.refusals import note_refusal
 from dure.server.rest.routes import ROUTERS
 from dure.server.rest.waking import Waker
 from dure.server.services import Services
+from dure.server.telemetry.desk import Telemetry
+from dure.server.telemetry.fleet import FleetReader
+from dure.server.whatif import WhatIf
 
 _LOG = logging.getLogger(__name__)
 _ISSUER_S = 5.0
 """For an answer of the OIDC issuer."""
 
 
-def build_app(services: Services) -> FastAPI:
-    """The application of one server."""
+def build_app(services: Services, telemetry: Telemetry | None = None) -> FastAPI:
+    """The application of one server; without `telemetry` nothing is kept of what it measures."""
     limits = services.settings.rest
     state = services.state
     tokens = TokenGate(state, cache_s=limits.token_cache_s, now_ns=services.now_ns)
@@ -49,6 +52,8 @@ def build_app(services: Services) -> FastAPI:
         strangers=RateLimit(limits.strangers_per_s, limits.strangers_burst),
         known=Known(state, limits.known_s),
         waker=Waker(services.bus, services.settings.poll_s),
+        telemetry=telemetry or Telemetry(FleetReader(services), services.leads),
+        whatif=WhatIf(state, services.now_ns),
     )
 
     @contextlib.asynccontextmanager

@@ -12,6 +12,8 @@ from dure.server.rest.limits import RateLimit
 from dure.server.rest.settings import RestSettings
 from dure.server.rest.waking import Waker
 from dure.server.services import Services
+from dure.server.telemetry.desk import Telemetry
+from dure.server.whatif import WhatIf
 from dure.stores.ids import new_id
 from dure.stores.rows import AuditEntry, NewEvent
 from dure.stores.transaction import Transaction
@@ -30,6 +32,8 @@ class Desk:
     strangers: RateLimit
     known: Known
     waker: Waker
+    telemetry: Telemetry
+    whatif: WhatIf
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Answers given, by method and status."""
     open_streams: Counter[str] = field(default_factory=Counter)

@@ -33,6 +33,15 @@ class RefusedError(DureError):
     def __post_init__(self) -> None:
         super().__init__(self.detail)
 
+    def within(self, where: str) -> "RefusedError":
+        """The same, of a document that is a part of another."""
+        fields = [
+            each.model_copy(update={"field": f"{where}.{each.field}"}) for each in self.fields
+        ]
+        return RefusedError(
+            self.status, self.kind, f"{where}.{self.detail}", fields, dict(self.headers)
+        )
+
     def response(self) -> Response:
         """As HTTP tells it."""
         problem = Problem(

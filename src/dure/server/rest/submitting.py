@@ -63,9 +63,7 @@ def owner_of(spec: JobSpec, caller: Caller) -> Owner:
 
 def check(spec: JobSpec, owner: Owner, known: Catalogue, now_ns: int) -> None:
     """Raise what speaks against a job."""
-    _check_owner(owner, known)
-    _check_names(spec, owner, known)
-    _check_profiles(spec)
+    check_meaning(spec, owner, known)
     _check_sendable(spec)
     count = spec.array.count if spec.array else 1
     limit = known.quotas.get(owner.tenant)
@@ -90,6 +88,13 @@ def check(spec: JobSpec, owner: Owner, known: Catalogue, now_ns: int) -> None:
                 status=409,
                 kind="budget",
             )
+
+
+def check_meaning(spec: JobSpec, owner: Owner, known: Catalogue) -> None:
+    """Raise where a job names what there is not."""
+    _check_owner(owner, known)
+    _check_names(spec, owner, known)
+    _check_profiles(spec)
 
 
 def _check_owner(owner: Owner, known: Catalogue) -> None:

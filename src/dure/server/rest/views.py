@@ -14,7 +14,7 @@ from dure.api.job_views import (
     JobExplanation,
     JobSummary,
 )
-from dure.domain.fleet.decisions import Alternative
+from dure.domain.fleet.decisions import Alternative, Explanation
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.server.records import explanation_of
 from dure.server.specs import job_spec
@@ -46,6 +46,7 @@ def _summary(row: Job) -> dict[str, Any]:
         "attempt": row.attempt,
         "cluster": row.cluster,
         "reason": row.reason,
+        "suspended": row.suspended,
         "labels": dict(row.labels),
         "array_id": row.array_id,
         "array_index": row.array_index,
@@ -90,9 +91,11 @@ def job_explanation(row: Job, attempts: Iterable[Attempt]) -> JobExplanation:
 
 
 def _explanation(row: Attempt) -> ExplanationDocument | None:
-    if not row.spec.get("explanation"):
-        return None
-    why = explanation_of(row)
+    return explanation_document(explanation_of(row)) if row.spec.get("explanation") else None
+
+
+def explanation_document(why: Explanation) -> ExplanationDocument:
+    """The sum behind a place, term by term."""
     return ExplanationDocument(
         terms=[CostTerm(name=name, amount=amount) for name, amount in why.terms],
         money=why.money,

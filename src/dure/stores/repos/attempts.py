@@ -96,6 +96,16 @@ class Attempts(Keyed[Attempt]):
             where.append(_ATTEMPTS.c.cluster == cluster)
         return await self._rows(sa.select(_ATTEMPTS).where(*where).order_by(*_ATTEMPTS.primary_key))
 
+    async def counts(self) -> dict[tuple[str, AttemptState], int]:
+        """How many attempts that are not gone each cluster has in each state."""
+        found = await self._link.execute(
+            sa.select(_ATTEMPTS.c.cluster, _ATTEMPTS.c.state, sa.func.count())
+            .where(_ATTEMPTS.c.state != _GONE)
+            .group_by(_ATTEMPTS.c.cluster, _ATTEMPTS.c.state),
+            "counts of attempts",
+        )
+        return {(row[0], row[1]): int(row[2]) for row in found}
+
     async def add_all(self, rows: Sequence[Attempt]) -> None:
         """Reserve new attempts of jobs that are locked, each numbered above its job's latest."""
         now_ns = self._link.now_ns

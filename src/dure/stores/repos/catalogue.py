@@ -189,13 +189,28 @@ class News(Keyed[ClusterNews]):
     table, noun, row = tables.cluster_news, "news of cluster", ClusterNews
 
     async def said(
-        self, cluster: str, *, inventory: Json | None = None, sites: Json | None = None
+        self,
+        cluster: str,
+        *,
+        inventory: Json | None = None,
+        sites: Json | None = None,
+        retired: Json | None = None,
     ) -> None:
         """A cluster reported."""
-        given = {"inventory": inventory, "sites": sites, "at_ns": self._link.now_ns}
+        given = {
+            "inventory": inventory,
+            "sites": sites,
+            "retired": retired,
+            "at_ns": self._link.now_ns,
+        }
         await self._set(
             cluster, {name: value for name, value in given.items() if value is not None}
         )
+
+    async def sites(self) -> list[Json]:
+        """What each cluster last said of its sites."""
+        found = await self._link.execute(sa.select(self.table.c.sites), self.noun)
+        return [row[0] for row in found]
 
     async def lease(self, cluster: str, allotments: Json) -> None:
         """Its leases are these from now on."""

@@ -41,6 +41,7 @@ class Standing(NamedTuple):
     cluster: str | None
     failures: int
     reason: str
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,20 @@ class Jobs(Versioned[Job]):
             for step in steps
         ]
         await self._link.execute(statement, self.noun, rows)
+
+    async def edit(self, job_id: str, *, priority: int, suspended: bool) -> None:
+        """Change what its owner may change of a job, which was locked."""
+        await self._link.execute(
+            _JOBS.update()
+            .where(_JOBS.c.id == job_id)
+            .values(
+                priority=priority,
+                suspended=suspended,
+                updated_ns=self._link.now_ns,
+                revision=_JOBS.c.revision + 1,
+            ),
+            self._subject(job_id),
+        )
 
     async def tell_why(self, reasons: Mapping[str, str]) -> None:
         """Say why jobs wait that still do; that is no change that others would have to see."""

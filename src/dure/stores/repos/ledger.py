@@ -1,19 +1,15 @@
-"""Money and grams: budgets, bills, and the feeds they are counted with."""
+"""Budgets, prices of congestion, and the feeds that money and grams are counted with."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from dure.stores import tables
 from dure.stores.errors import NotFoundError
 from dure.stores.repos.base import Keyed, Versioned, upsert, values_of
-from dure.stores.rows import Bill, Budget, Feed, FeedPoint, Price, Spend
+from dure.stores.rows import Budget, Feed, FeedPoint, Price
 
-_POINTS, _SPENDS = tables.feed_points, tables.spends
-_SUMMED = ("device_s", "money", "carbon_g")
+_POINTS = tables.feed_points
 
 
 class Budgets(Versioned[Budget]):
@@ -35,78 +31,6 @@ class Budgets(Versioned[Budget]):
         if row is None:
             raise NotFoundError(f"there is no {self._subject(tenant, name)}")
         return Budget(**row)
-
-
-class Bills(Keyed[Bill]):
-    """What tenants owe: one bill for each tenant and period."""
-
-    table, noun, row = tables.bills, "bill", Bill
-
-
-@dataclass(frozen=True, slots=True)
-class SpendSum:
-    """Several lines together."""
-
-    of: Mapping[str, str]
-    """Columns and the values that all of the lines have."""
-    device_s: float
-    money: float
-    carbon_g: float
-
-
-class Spends(Keyed[Spend]):
-    """What attempts used up; written once, summed up by tenant."""
-
-    table, noun, row = tables.spends, "spend", Spend
-
-    async def add_all(self, rows: Sequence[Spend]) -> None:
-        """Store lines; where one of the same attempt and instant is there, that one stays."""
-        if not rows:
-            return
-        dialect = postgresql if self._link.connection.dialect.name == "postgresql" else sqlite
-        statement: Any = dialect.insert(_SPENDS).on_conflict_do_nothing()
-        await self._link.execute(statement, self.noun, [values_of(row) for row in rows])
-
-    async def between(self, tenant: str, from_ns: int, to_ns: int) -> tuple[Spend, ...]:
-        """Lines of a tenant that end in a period."""
-        return await self._rows(
-            sa.select(_SPENDS)
-            .where(_SPENDS.c.tenant == tenant, _SPENDS.c.to_ns > from_ns, _SPENDS.c.to_ns <= to_ns)
-            .order_by(_SPENDS.c.to_ns)
-        )
-
-    async def summed(
-        self, tenant: str, from_ns: int, to_ns: int, by: Sequence[str]
-    ) -> tuple["SpendSum", ...]:
-        """What a tenant used up in a period, for each value of columns."""
-        c = _SPENDS.c
-        columns = [c[name] for name in by]
-        sums = [sa.func.coalesce(sa.func.sum(c[name]), 0.0) for name in _SUMMED]
-        statement = sa.select(*columns, *sums).where(
-            c.tenant == tenant, c.to_ns > from_ns, c.to_ns <= to_ns
-        )
-        found = await self._link.execute(
-            statement.group_by(*columns).order_by(*columns) if columns else statement, self.noun
-        )
-        return tuple(
-            SpendSum(
-                dict(zip(by, row[: len(by)], strict=True)),
-                *(float(value) for value in row[len(by) :]),
-            )
-            for row in found
-        )
-
-    async def totals(self, since_ns: int) -> tuple[tuple[str, str, float, float], ...]:
-        """Tenant, team, money and grams of all that ended after an instant."""
-        c = _SPENDS.c
-        found = await self._link.execute(
-            sa.select(c.tenant, c.team, sa.func.sum(c.money), sa.func.sum(c.carbon_g))
-            .where(c.to_ns > since_ns)
-            .group_by(c.tenant, c.team)
-            .order_by(c.tenant, c.team),
-            self.noun,
-        )
-        return tuple((row[0], row[1], float(row[2]), float(row[3])) for row in found)
 
 
 class Prices(Keyed[Price]):

@@ -7,6 +7,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class JobPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_PHASE_UNSPECIFIED: _ClassVar[JobPhase]
+    JOB_PHASE_QUEUED: _ClassVar[JobPhase]
+    JOB_PHASE_PLACED: _ClassVar[JobPhase]
+    JOB_PHASE_RUNNING: _ClassVar[JobPhase]
+    JOB_PHASE_UNKNOWN: _ClassVar[JobPhase]
+    JOB_PHASE_CANCELLING: _ClassVar[JobPhase]
+    JOB_PHASE_SUCCEEDED: _ClassVar[JobPhase]
+    JOB_PHASE_FAILED: _ClassVar[JobPhase]
+    JOB_PHASE_CANCELLED: _ClassVar[JobPhase]
+
 class Want(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     WANT_UNSPECIFIED: _ClassVar[Want]
@@ -89,6 +101,15 @@ class ClusterClass(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CLUSTER_CLASS_CLOUD: _ClassVar[ClusterClass]
     CLUSTER_CLASS_ON_PREM: _ClassVar[ClusterClass]
     CLUSTER_CLASS_EDGE: _ClassVar[ClusterClass]
+JOB_PHASE_UNSPECIFIED: JobPhase
+JOB_PHASE_QUEUED: JobPhase
+JOB_PHASE_PLACED: JobPhase
+JOB_PHASE_RUNNING: JobPhase
+JOB_PHASE_UNKNOWN: JobPhase
+JOB_PHASE_CANCELLING: JobPhase
+JOB_PHASE_SUCCEEDED: JobPhase
+JOB_PHASE_FAILED: JobPhase
+JOB_PHASE_CANCELLED: JobPhase
 WANT_UNSPECIFIED: Want
 WANT_RUN: Want
 WANT_RELEASE: Want
@@ -144,21 +165,23 @@ CLUSTER_CLASS_ON_PREM: ClusterClass
 CLUSTER_CLASS_EDGE: ClusterClass
 
 class FromMember(_message.Message):
-    __slots__ = ("hello", "report", "answer", "log_chunk", "ping")
+    __slots__ = ("hello", "report", "answer", "log_chunk", "ping", "wishes")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     LOG_CHUNK_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
+    WISHES_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     report: Report
     answer: PlanAnswer
     log_chunk: LogChunk
     ping: Ping
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., answer: _Optional[_Union[PlanAnswer, _Mapping]] = ..., log_chunk: _Optional[_Union[LogChunk, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ...) -> None: ...
+    wishes: Wishes
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., answer: _Optional[_Union[PlanAnswer, _Mapping]] = ..., log_chunk: _Optional[_Union[LogChunk, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., wishes: _Optional[_Union[Wishes, _Mapping]] = ...) -> None: ...
 
 class ToMember(_message.Message):
-    __slots__ = ("welcome", "plan", "ack", "log_request", "log_cancel", "ping", "goodbye")
+    __slots__ = ("welcome", "plan", "ack", "log_request", "log_cancel", "ping", "goodbye", "standings")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
@@ -166,6 +189,7 @@ class ToMember(_message.Message):
     LOG_CANCEL_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    STANDINGS_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     plan: PlanPart
     ack: Ack
@@ -173,7 +197,8 @@ class ToMember(_message.Message):
     log_cancel: LogCancel
     ping: Ping
     goodbye: Goodbye
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., plan: _Optional[_Union[PlanPart, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., log_request: _Optional[_Union[LogRequest, _Mapping]] = ..., log_cancel: _Optional[_Union[LogCancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+    standings: Standings
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., plan: _Optional[_Union[PlanPart, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., log_request: _Optional[_Union[LogRequest, _Mapping]] = ..., log_cancel: _Optional[_Union[LogCancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., standings: _Optional[_Union[Standings, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("cluster", "kind", "incarnation", "version", "epoch", "revision")
@@ -192,16 +217,18 @@ class Hello(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., kind: _Optional[str] = ..., incarnation: _Optional[str] = ..., version: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("version", "heard", "now_ns", "silence_s")
+    __slots__ = ("version", "heard", "now_ns", "silence_s", "takes_wishes")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
     NOW_NS_FIELD_NUMBER: _ClassVar[int]
     SILENCE_S_FIELD_NUMBER: _ClassVar[int]
+    TAKES_WISHES_FIELD_NUMBER: _ClassVar[int]
     version: str
     heard: int
     now_ns: int
     silence_s: float
-    def __init__(self, version: _Optional[str] = ..., heard: _Optional[int] = ..., now_ns: _Optional[int] = ..., silence_s: _Optional[float] = ...) -> None: ...
+    takes_wishes: bool
+    def __init__(self, version: _Optional[str] = ..., heard: _Optional[int] = ..., now_ns: _Optional[int] = ..., silence_s: _Optional[float] = ..., takes_wishes: _Optional[bool] = ...) -> None: ...
 
 class Ping(_message.Message):
     __slots__ = ()
@@ -252,6 +279,80 @@ class LogChunk(_message.Message):
     end: bool
     error: str
     def __init__(self, id: _Optional[int] = ..., data: _Optional[bytes] = ..., end: _Optional[bool] = ..., error: _Optional[str] = ...) -> None: ...
+
+class Wish(_message.Message):
+    __slots__ = ("uid", "generation", "namespace", "name", "document", "withdrawn")
+    UID_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    uid: str
+    generation: int
+    namespace: str
+    name: str
+    document: str
+    withdrawn: bool
+    def __init__(self, uid: _Optional[str] = ..., generation: _Optional[int] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., document: _Optional[str] = ..., withdrawn: _Optional[bool] = ...) -> None: ...
+
+class Wishes(_message.Message):
+    __slots__ = ("wishes",)
+    WISHES_FIELD_NUMBER: _ClassVar[int]
+    wishes: _containers.RepeatedCompositeFieldContainer[Wish]
+    def __init__(self, wishes: _Optional[_Iterable[_Union[Wish, _Mapping]]] = ...) -> None: ...
+
+class WishRefusal(_message.Message):
+    __slots__ = ("reason", "field", "what", "remedy", "final")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    REMEDY_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    field: str
+    what: str
+    remedy: str
+    final: bool
+    def __init__(self, reason: _Optional[str] = ..., field: _Optional[str] = ..., what: _Optional[str] = ..., remedy: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
+
+class Standing(_message.Message):
+    __slots__ = ("uid", "generation", "job", "refusal", "withdrawn", "phase", "suspended", "attempt", "cluster", "slice", "cost_per_hour", "currency", "g_co2_per_hour", "why")
+    UID_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SLICE_FIELD_NUMBER: _ClassVar[int]
+    COST_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    CURRENCY_FIELD_NUMBER: _ClassVar[int]
+    G_CO2_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    uid: str
+    generation: int
+    job: str
+    refusal: WishRefusal
+    withdrawn: bool
+    phase: JobPhase
+    suspended: bool
+    attempt: int
+    cluster: str
+    slice: str
+    cost_per_hour: float
+    currency: str
+    g_co2_per_hour: float
+    why: str
+    def __init__(self, uid: _Optional[str] = ..., generation: _Optional[int] = ..., job: _Optional[str] = ..., refusal: _Optional[_Union[WishRefusal, _Mapping]] = ..., withdrawn: _Optional[bool] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., suspended: _Optional[bool] = ..., attempt: _Optional[int] = ..., cluster: _Optional[str] = ..., slice: _Optional[str] = ..., cost_per_hour: _Optional[float] = ..., currency: _Optional[str] = ..., g_co2_per_hour: _Optional[float] = ..., why: _Optional[str] = ...) -> None: ...
+
+class Standings(_message.Message):
+    __slots__ = ("standings",)
+    STANDINGS_FIELD_NUMBER: _ClassVar[int]
+    standings: _containers.RepeatedCompositeFieldContainer[Standing]
+    def __init__(self, standings: _Optional[_Iterable[_Union[Standing, _Mapping]]] = ...) -> None: ...
 
 class PlanPart(_message.Message):
     __slots__ = ("epoch", "revision", "base", "part", "last", "desired", "removed", "surroundings")
@@ -364,18 +465,20 @@ class Placement(_message.Message):
     def __init__(self, node: _Optional[int] = ..., devices: _Optional[_Iterable[int]] = ..., masks: _Optional[_Iterable[int]] = ..., template: _Optional[str] = ..., compute_milli: _Optional[int] = ...) -> None: ...
 
 class InstanceStatus(_message.Message):
-    __slots__ = ("index", "node", "name", "placement", "ready")
+    __slots__ = ("index", "node", "name", "placement", "ready", "address")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
     index: int
     node: str
     name: str
     placement: Placement
     ready: bool
-    def __init__(self, index: _Optional[int] = ..., node: _Optional[str] = ..., name: _Optional[str] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., ready: _Optional[bool] = ...) -> None: ...
+    address: str
+    def __init__(self, index: _Optional[int] = ..., node: _Optional[str] = ..., name: _Optional[str] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., ready: _Optional[bool] = ..., address: _Optional[str] = ...) -> None: ...
 
 class AttemptStatus(_message.Message):
     __slots__ = ("key", "phase", "outcome", "why", "instances", "done_share", "saved_share", "started_ns", "ended_ns", "exit_code")
@@ -486,16 +589,20 @@ class ServiceLoad(_message.Message):
     def __init__(self, workload: _Optional[str] = ..., requests_per_s: _Optional[float] = ..., replicas: _Optional[int] = ..., violated_share: _Optional[float] = ...) -> None: ...
 
 class Usage(_message.Message):
-    __slots__ = ("key", "device_s", "memory_bytes", "compute_share")
+    __slots__ = ("key", "memory_bytes", "compute_share", "device_us", "since_ns", "until_ns")
     KEY_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_S_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_SHARE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_US_FIELD_NUMBER: _ClassVar[int]
+    SINCE_NS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_NS_FIELD_NUMBER: _ClassVar[int]
     key: AttemptKey
-    device_s: float
     memory_bytes: int
     compute_share: float
-    def __init__(self, key: _Optional[_Union[AttemptKey, _Mapping]] = ..., device_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., compute_share: _Optional[float] = ...) -> None: ...
+    device_us: int
+    since_ns: int
+    until_ns: int
+    def __init__(self, key: _Optional[_Union[AttemptKey, _Mapping]] = ..., memory_bytes: _Optional[int] = ..., compute_share: _Optional[float] = ..., device_us: _Optional[int] = ..., since_ns: _Optional[int] = ..., until_ns: _Optional[int] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("seq", "at_ns", "whole", "attempts", "sites", "inventory", "loads", "usage", "warnings", "partitions")

@@ -6,10 +6,13 @@ from dure.server.rest.routes import (
     bills,
     budgets,
     clusters,
+    endpoints,
+    evaluations,
     events,
     feeds,
     jobs,
     logs,
+    measurements,
     partitions,
     policies,
     pools,
@@ -21,6 +24,8 @@ from dure.server.rest.routes import (
 ROUTERS = (
     system.router,
     jobs.router,
+    evaluations.router,
+    endpoints.router,
     logs.router,
     tenants.router,
     pools.router,
@@ -34,4 +39,5 @@ ROUTERS = (
     events.router,
     tokens.router,
     audit.router,
+    measurements.router,
 )

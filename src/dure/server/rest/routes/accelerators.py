@@ -5,11 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from dure.api.accelerators import AcceleratorDocument, SliceDocument
+from dure.api.accelerators import AcceleratorDocument, accelerator_document
 from dure.api.base import Name
 from dure.api.history import Page
 from dure.domain.fleet.catalogue import CATALOGUE
-from dure.domain.fleet.profiles import DeviceProfile
 from dure.server.rest.door import Reader, Speaks, answer, route
 from dure.server.rest.named import Part, part_of
 from dure.server.rest.problems import not_found
@@ -21,7 +20,7 @@ router = APIRouter(prefix="/v1/accelerators", tags=["accelerators"])
 async def list_accelerators(_: Reader, query: Part) -> Response:
     """List the accelerators that jobs and pools may name."""
     part, more = part_of(list(CATALOGUE.values()), lambda each: each.name, query)
-    documents = [_document(each) for each in part]
+    documents = [accelerator_document(each) for each in part]
     return answer(Page[AcceleratorDocument](items=documents, cursor=more))
 
 
@@ -31,31 +30,4 @@ async def get_accelerator(_: Reader, name: Annotated[Name, Path()]) -> Response:
     profile = CATALOGUE.get(name.lower())
     if profile is None:
         raise not_found("accelerator", name)
-    return answer(_document(profile))
-
-
-def _document(profile: DeviceProfile) -> AcceleratorDocument:
-    return AcceleratorDocument(
-        name=profile.name,
-        vendor=profile.vendor,
-        product=profile.product,
-        kind=profile.kind.value,
-        memory_bytes=profile.memory_bytes,
-        tops={data_type.value: speed for data_type, speed in profile.tops.items()},
-        bandwidth_bytes_per_s=profile.bandwidth_bytes_per_s,
-        idle_w=profile.power.idle_w,
-        peak_w=profile.power.peak_w,
-        shareable=profile.shareable,
-        slices=[
-            SliceDocument(
-                name=each.name,
-                mode=each.mode.value,
-                memory_bytes=each.memory_bytes,
-                compute_milli=each.compute_milli,
-                bandwidth_milli=each.bandwidth_milli,
-                most=each.most,
-                resource_name=each.resource_name,
-            )
-            for each in profile.slices
-        ],
-    )
+    return answer(accelerator_document(profile))

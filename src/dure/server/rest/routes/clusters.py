@@ -1,6 +1,6 @@
 """Clusters: declared, cordoned, drained, declared lost, removed; and what is wanted of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -13,6 +13,7 @@ from dure.api.clusters import (
     ClusterDetails,
     ClusterDocument,
     ClusterSpec,
+    DeviceCount,
     NodeDocument,
     PlanDocument,
     PlannedAttempt,
@@ -20,8 +21,10 @@ from dure.api.clusters import (
     WarningDocument,
 )
 from dure.api.history import Page
+from dure.domain.errors import InputError
 from dure.domain.fleet.accounts import Role
 from dure.domain.fleet.catalogue import CATALOGUE
+from dure.domain.fleet.decisions import SiteSummary
 from dure.domain.fleet.lifecycle import ClusterState
 from dure.kit.words import nearest
 from dure.server.records import heard_of
@@ -31,7 +34,7 @@ from dure.server.rest.problems import RefusedError, not_found, wrong
 from dure.server.rest.revisions import IF_MATCH, IF_NONE_MATCH, may_overwrite, stamped
 from dure.server.rest.routes.partitions import partition_document
 from dure.server.rest.routes.tokens import issue
-from dure.server.specs import cluster_spec, feeds_named
+from dure.server.specs import cluster_spec, feeds_named, fleet_of
 from dure.stores.repos.access import Grant
 from dure.stores.rows import Attempt, Cluster, ClusterNews, Job, NewEvent
 from dure.stores.transaction import Transaction
@@ -229,6 +232,12 @@ async def _check_names(tx: Transaction, spec: ClusterSpec) -> None:
     for name in feeds_named(spec) - known:
         field = "carbon.feed" if spec.carbon.feed == name else "electricity.feed"
         raise wrong(field, f"there is no feed '{name}'", nearest(name, known))
+    rates = fleet_of(await tx.policies.all(), ()).rates
+    try:
+        rates.to_base(0.0, spec.tariff.currency)
+    except InputError as error:
+        remedy = "add it to `rates` of the fleet (dure fleet settings) first"
+        raise wrong("tariff.currency", error.what, remedy) from error
 
 
 def _document(call: Call, row: Cluster, news: ClusterNews | None) -> ClusterDocument:
@@ -248,9 +257,21 @@ def _document(call: Call, row: Cluster, news: ClusterNews | None) -> ClusterDocu
         last_contact_at=maybe_moment(row.last_contact_ns),
         devices=sum(site.devices for site in sites),
         free_devices=sum(site.free_devices for site in sites),
+        accelerators=_accelerators(sites),
         desired_revision=row.desired_revision,
         accepted_epoch=row.accepted_epoch,
         accepted_revision=row.accepted_revision,
         revision=row.revision,
         created_at=moment_text(row.created_ns),
     )
+
+
+def _accelerators(sites: Iterable[SiteSummary]) -> dict[str, DeviceCount]:
+    found: dict[str, DeviceCount] = {}
+    for site in sites:
+        before = found.get(site.profile, DeviceCount(devices=0, free_devices=0))
+        found[site.profile] = DeviceCount(
+            devices=before.devices + site.devices,
+            free_devices=before.free_devices + site.free_devices,
+        )
+    return found

@@ -13,6 +13,7 @@ from dure.api.history import Page
 from dure.api.job_views import (
     DryRun,
     JobDocument,
+    JobEdit,
     JobExplanation,
     JobSummary,
     SortOrder,
@@ -20,6 +21,7 @@ from dure.api.job_views import (
 )
 from dure.api.jobs import JobSpec
 from dure.domain.fleet.lifecycle import JobPhase
+from dure.server.edits import cancel, edit
 from dure.server.rest.desk import Desk
 from dure.server.rest.door import Call, Reader, Speaks, Writer, answer, parsed, route
 from dure.server.rest.problems import RefusedError, not_found
@@ -27,8 +29,8 @@ from dure.server.rest.revisions import stamped
 from dure.server.rest.streams import MEDIA, Said, pause, streamed, undisturbed
 from dure.server.rest.submitting import Owner, check, owner_of, submission_of
 from dure.server.rest.views import job_document, job_explanation, job_summary
-from dure.stores.repos.jobs import JobFilter, Step
-from dure.stores.rows import Attempt, Job, NewEvent
+from dure.stores.repos.jobs import JobFilter
+from dure.stores.rows import Attempt, Job
 from dure.stores.transaction import Transaction
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -92,9 +94,15 @@ async def submit_job(call: Writer, query: Annotated[SubmitQuery, Query()]) -> Re
         count = spec.array.count if spec.array else 1
         return answer(DryRun(spec=spec, count=count), 200)
     submission = submission_of(spec, owner, call.caller, key=call.key, raw=raw, now_ns=now_ns)
-    given = await call.desk.services.state.submit(submission)
+    services = call.desk.services
+    began_ns = services.now_ns()
+    given = await services.state.submit(submission)
     if given is not submission.answer:
         return answer(Submitted.model_validate(given), 201, Idempotent_Replayed="true")
+    if services.tracer is not None:
+        for job in submission.jobs:
+            about = {"dure.job": job.id, "dure.tenant": job.tenant}
+            services.tracer.part(job.id, "job.submit", (began_ns, services.now_ns()), **about)
     known = await call.desk.known.catalogue()
     known.live[owner.tenant] += len(submission.jobs)
     call.desk.waker.tell()
@@ -168,24 +176,33 @@ async def get_job(call: Reader, id: JobId) -> Response:  # noqa: A002 - the inte
     return stamped(answer(job_document(row, attempts)), row.revision)
 
 
+@route(router, "PATCH", "/{id}", Speaks(JobEdit, JobDocument))
+async def edit_job(call: Writer, id: JobId) -> Response:  # noqa: A002 - the interface's word
+    """Give a job another priority, suspend it or let it go on; one that has ended stays so."""
+    wanted = parsed(JobEdit, await call.body())
+    async with call.desk.changing() as change:
+        tx = change.tx
+        row = await visible_job(tx, call, id)
+        event = await edit(
+            tx,
+            row,
+            priority=row.priority if wanted.priority is None else wanted.priority,
+            suspended=row.suspended if wanted.suspend is None else wanted.suspend,
+        )
+        if event is not None:
+            await change.note(call.caller, event, "job.edit", id, **event.data)
+        row, attempts = await tx.jobs.get(id), await tx.attempts.of_job(id)
+    return stamped(answer(job_document(row, attempts)), row.revision)
+
+
 @route(router, "POST", "/{id}/cancel", Speaks(gives=JobDocument, status=202))
 async def cancel_job(call: Writer, id: JobId) -> Response:  # noqa: A002 - the interface's word
     """Let a job end; asked twice, or of a job that has ended, nothing more happens."""
     async with call.desk.changing() as change:
         tx = change.tx
-        row = await visible_job(tx, call, id)
-        standing = (await tx.jobs.lock([id]))[id]
-        if not standing.phase.ended and standing.phase is not JobPhase.CANCELLING:
-            step = Step(
-                id,
-                JobPhase.CANCELLING,
-                standing.attempt,
-                standing.cluster,
-                standing.failures,
-                f"cancelled by {call.caller.actor}",
-            )
-            await tx.jobs.step_all([step])
-            event = NewEvent("job.cancelled", id, row.tenant)
+        await visible_job(tx, call, id)
+        event = await cancel(tx, id, call.caller.actor)
+        if event is not None:
             await change.note(call.caller, event, "job.cancel", id)
         row, attempts = await tx.jobs.get(id), await tx.attempts.of_job(id)
     return stamped(answer(job_document(row, attempts), 202), row.revision)

@@ -14,7 +14,7 @@ from dure.server.rest.door import Admin, Call, Reader, Speaks, answer, route
 from dure.server.rest.named import Named, Part, part_of
 from dure.server.rest.problems import RefusedError, not_found, wrong
 from dure.server.rest.revisions import IF_MATCH, IF_NONE_MATCH, stamped
-from dure.server.specs import FLEET_POLICY, fleet_spec, policy_spec
+from dure.server.specs import FLEET_POLICY, cluster_spec, fleet_spec, policy_spec
 from dure.stores.rows import NewEvent, Policy
 
 router = APIRouter(prefix="/v1", tags=["policies"])
@@ -116,6 +116,14 @@ async def put_fleet(call: Admin) -> Response:
     async with call.desk.changing() as change:
         if spec.policy is not None and await change.tx.policies.find(spec.policy) is None:
             raise wrong("policy", f"there is no policy '{spec.policy}'", "create it first")
+        for cluster in await change.tx.clusters.all():
+            currency = cluster_spec(cluster).tariff.currency
+            if currency not in {spec.currency, *spec.rates}:
+                raise wrong(
+                    "rates",
+                    f"cluster {cluster.name} has its prices in {currency}, which has no rate",
+                    f"say what 1 {currency} is worth, or change its tariff first",
+                )
         row, new = await _put(call, change, FLEET_POLICY, spec)
     shown = FleetDocument(spec=fleet_spec([row]), revision=row.revision)
     return stamped(answer(shown, 201 if new else 200), row.revision)

@@ -6,6 +6,7 @@ from starlette.responses import PlainTextResponse, Response
 from dure.api.access import WhoAmI
 from dure.server.rest.desk import Desk
 from dure.server.rest.door import FleetReader, SignedIn, Speaks, answer, route
+from dure.stores.series.exposition import CONTENT_TYPE
 
 router = APIRouter(tags=["system"])
 _TEXT = "text/plain"
@@ -36,18 +37,5 @@ async def who_am_i(call: SignedIn) -> Response:
 
 @route(router, "GET", "/metrics", Speaks(media=_TEXT))
 async def metrics(call: FleetReader) -> Response:
-    """Figures in Prometheus' format: answers, jobs by phase, clusters, whether it leads."""
-    desk = call.desk
-    async with desk.services.state.reading() as tx:
-        phases = await tx.jobs.counts()
-        last = await tx.events.last()
-    lines = ["# TYPE dure_http_answers_total counter"]
-    lines += [
-        f'dure_http_answers_total{{method="{method}",status="{status}"}} {count}'
-        for (method, status), count in sorted(desk.answers.items())
-    ]
-    lines.append("# TYPE dure_jobs gauge")
-    lines += [f'dure_jobs{{phase="{phase.value}"}} {count}' for phase, count in phases.items()]
-    lines += ["# TYPE dure_events_total counter", f"dure_events_total {last}"]
-    lines += ["# TYPE dure_leads gauge", f"dure_leads {int(desk.services.leads())}"]
-    return PlainTextResponse("\n".join(lines) + "\n")
+    """Figures in Prometheus' format: the fleet, what the centre promises, how this server does."""
+    return Response(await call.desk.telemetry.metrics(call.desk.answers), media_type=CONTENT_TYPE)
