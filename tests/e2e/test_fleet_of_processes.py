@@ -278,8 +278,12 @@ def test_a_service_is_reached_at_one_address_wherever_its_instances_are(fleet: F
     line = f"exec {sys.executable} {fleet.folder}/answer.py"
     first = fleet.submit("chat", line, kind="serving", work=None, port=8000, service=SERVICE)
     fleet.until_phase(first, JobPhase.RUNNING)
-    found = fleet.client.do(calls.get_endpoints(first))
-    assert [(each.cluster, each.weight) for each in found.items] == [("local", 500)] * 2
+
+    def weights() -> list[tuple[str, int]]:
+        found = fleet.client.do(calls.get_endpoints(first))
+        return [(each.cluster, each.weight) for each in found.items]
+
+    fleet.until("two instances of equal weight", lambda: weights() == [("local", 1000)] * 2)
     fleet.until("both instances answer", lambda: len({ask() for _ in range(8)}) == 2)
     # Instances that die are replaced; meanwhile the others answer. The centre is not needed.
     os.kill(int(ask().split()[1]), signal.SIGKILL)

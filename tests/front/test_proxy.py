@@ -164,3 +164,51 @@ async def test_a_long_body_is_handed_on_as_it_comes() -> None:
 
     async with served(instance(counts)) as one, front(one) as (_, client):
         assert (await client.post("/", content=body())).text == str(1 << 22)
+
+
+@asynchronous
+async def test_nothing_is_added_and_nothing_of_one_who_asks_reaches_another() -> None:
+    seen: list[dict[str, str]] = []
+
+    async def remembers(request: Request) -> Response:
+        seen.append(dict(request.headers))
+        return PlainTextResponse("", headers={"set-cookie": "session=alice"})
+
+    async with served(instance(remembers)) as one, front(one) as (_, client):
+        host = client.base_url.netloc
+        for _each in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
+            assert b"session=alice" in await reader.read()
+            writer.close()
+    names = {"host", "x-forwarded-for", "x-forwarded-proto"}
+    assert [set(each) for each in seen] == [names, names]
+
+
+@asynchronous
+async def test_an_answer_without_a_body_passes_with_any_length() -> None:
+    async def same(request: Request) -> Response:
+        return Response(status_code=304, headers={"content-length": "7", "etag": "x"})
+
+    async with served(instance(same)) as one, front(one) as (_, client):
+        told = await client.get("/")
+        assert (told.status_code, told.headers["etag"], told.content) == (304, "x", b"")
+
+
+@asynchronous
+async def test_what_makes_instances_fail_is_not_given_to_all_of_them() -> None:
+    begun = 0
+
+    async def dies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal begun
+        await reader.readuntil(b"\r\n\r\n")
+        begun += 1
+        writer.close()
+
+    servers = [await asyncio.start_server(dies, "127.0.0.1", 0) for _ in range(4)]
+    addresses = [f"127.0.0.1:{each.sockets[0].getsockname()[1]}" for each in servers]
+    async with front(*addresses) as (_, client):
+        assert (await client.get("/")).status_code == 502
+        assert begun == 2
+    for each in servers:
+        each.close()

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -52,7 +52,6 @@ _LARGEST_BODY = 1 << 20
 _GRACE_S = 1
 
 _M = TypeVar("_M", bound=BaseModel)
-_Handler = Callable[[Request], Awaitable[Response]]
 
 
 class _PeerProtocol(H11Protocol):

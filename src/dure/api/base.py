@@ -6,6 +6,7 @@ that were not asked for, numbers without end and NUL characters are refused.
 
 import datetime
 import json
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
@@ -219,5 +220,11 @@ WholeFromZero = Annotated[int, Field(ge=0, le=1_000_000_000)]
 Priority = Annotated[int, Field(ge=-1000, le=1000)]
 SmallJson = Annotated[dict[str, JsonValue], AfterValidator(_small_json)]
 """A JSON object of up to 16 Ki characters."""
-Id = Annotated[str, Field(pattern=r"^[0-9a-hjkmnp-tv-z]{26}$", max_length=26)]
+_ID = r"^[0-9a-hjkmnp-tv-z]{26}$"
+Id = Annotated[str, Field(pattern=_ID, max_length=26)]
 """An id that Dure made; ids sort by the time they were made."""
+
+
+def is_id(text: str) -> bool:
+    """Whether somebody means an id, not a name."""
+    return re.match(_ID, text) is not None

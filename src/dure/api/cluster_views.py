@@ -27,7 +27,7 @@ class AcceleratorJobStatus(Document):
     observed_generation: int | None = None
     """The generation of the object that the centre has stored."""
     job_id: str | None = None
-    """What the centre calls it; `dure jobs get` takes it."""
+    """What the centre calls it; `dure jobs` takes it."""
     phase: str | None = None
     """Pending (the centre has not answered yet), Refused, Queued, Suspended, Placed, Running,
     Unknown (its cluster cannot be reached), Cancelling, Succeeded, Failed or Cancelled."""

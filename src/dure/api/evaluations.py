@@ -22,7 +22,7 @@ class GuestGroup(Document):
 
     name: Name
     profile: Profile
-    """Of the catalogue: `dure accelerators`."""
+    """Of the catalogue: `dure fleet catalogue`."""
     devices: Annotated[int, Field(ge=1, le=64)] = 1
     """Of each node."""
     nodes: Count = 1

@@ -30,6 +30,7 @@ _SETTLE_S = 3.0
 _PROGRAMS = ("serve", "train")
 _LAUNCH_LIMIT_S = 300.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_LAUNCH = "dure.bench.kernel.launch_cost"
 _CPU = "dure_telemetry_cpu_seconds_total"
 _NOISE = 0.05
 """A launch on the emulator is timed to about this share from run to run."""
@@ -42,8 +43,8 @@ class _Found:
     core_shares: list[float] = field(default_factory=list)
     """Of the whole agent."""
     launch_ns: list[float] = field(default_factory=list)
-    measure_share: float = 0.0
-    keep_share: float = 0.0
+    measure_shares: list[float] = field(default_factory=list)
+    keep_shares: list[float] = field(default_factory=list)
     series: int = 0
 
 
@@ -78,12 +79,9 @@ def _run(into: _Found, arguments: tuple[str, ...], seconds: float) -> None:
         time.sleep(seconds)
         after, passed_s = _taken(agent), time.monotonic() - began_s
         into.core_shares.append((after.process_s - before.process_s) / passed_s)
-        into.measure_share = (after.measure_s - before.measure_s) / passed_s
-        into.keep_share = (after.keep_s - before.keep_s) / passed_s
+        into.measure_shares.append((after.measure_s - before.measure_s) / passed_s)
+        into.keep_shares.append((after.keep_s - before.keep_s) / passed_s)
         into.series = after.series
-
-
-_LAUNCH = "dure.bench.kernel.launch_cost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,10 @@ def _ended(program: "subprocess.Popen[bytes]") -> ExitStack:
 
 def _report(found: dict[str, _Found], seconds: float, repeats: int) -> BenchReport:
     with_, without = found["measures"], found["does not"]
-    own = with_.measure_share + with_.keep_share
+    measuring, keeping = (
+        statistics.median(each) for each in (with_.measure_shares, with_.keep_shares)
+    )
+    own = measuring + keeping
     whole = {kind: statistics.median(each.core_shares) for kind, each in found.items()}
     launches = {kind: statistics.median(each.launch_ns) for kind, each in found.items()}
     more = launches["measures"] / launches["does not"] - 1.0
@@ -164,8 +165,8 @@ def _report(found: dict[str, _Found], seconds: float, repeats: int) -> BenchRepo
                 "Of one core, by the agent's own count",
                 ("part", "share"),
                 (
-                    ("measuring", percent(with_.measure_share, 3)),
-                    ("keeping", percent(with_.keep_share, 3)),
+                    ("measuring", percent(measuring, 3)),
+                    ("keeping", percent(keeping, 3)),
                 ),
             ),
         ),

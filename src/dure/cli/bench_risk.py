@@ -15,7 +15,7 @@ def risk(
         typer.Option(help="Folder with recorded prices, carbon and requests; none unless given."),
     ] = None,
     brief: Annotated[
-        bool, typer.Option("--brief", help="A tenth of everything else, to try it out.")
+        bool, typer.Option("--brief", help="A small part of everything, to try it out.")
     ] = False,
     workers: Workers = 2,
     as_json: Json = False,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dure.api.base import Document
     from dure.cli.fitting import Column
     from dure.client.fleet import FleetClient
+    from dure.client.fleet.config import Context
 
     DocumentT = TypeVar("DocumentT", bound=Document)
 
@@ -35,10 +36,9 @@ _STDIN = Path("-")
 _DIVIDER = re.compile(r"^---\s*(#.*)?$")
 
 
-@contextmanager
-def centre(context: str = "") -> "Iterator[FleetClient]":
-    """A client of the centre that is meant."""
-    from dure.client.fleet import FleetClient, load_context
+def known_context(context: str = "") -> "Context":
+    """The centre that is meant, with a token for it."""
+    from dure.client.fleet import load_context
 
     found = load_context(context)
     if not found.token:
@@ -46,7 +46,15 @@ def centre(context: str = "") -> "Iterator[FleetClient]":
             f"no token is known for {found.servers[0]}",
             "run `dure login URL`, or set DURE_SERVER and DURE_TOKEN",
         )
-    with FleetClient(found) as client:
+    return found
+
+
+@contextmanager
+def centre(context: str = "") -> "Iterator[FleetClient]":
+    """A client of the centre that is meant."""
+    from dure.client.fleet import FleetClient
+
+    with FleetClient(known_context(context)) as client:
         yield client
 
 

@@ -4,10 +4,9 @@ from typing import Annotated
 
 import typer
 
-from dure.cli.centre import InContext
-from dure.cli.terminal import host_and_port
-from dure.domain.errors import InputError
-from dure.domain.units import parse_duration_ns
+from dure.cli.centre import InContext, known_context
+from dure.cli.terminal import duration_option_ns, host_and_port
+from dure.domain.units import NS_PER_S
 
 _Service = Annotated[
     str,
@@ -32,15 +31,9 @@ def front(
     Instances come, go and move between clusters; who asks here does not notice. While the centre
     is away, the front goes on with the instances it knows.
     """
-    from dure.client.fleet import load_context
     from dure.front.main import FrontOptions, run
 
-    centre = load_context(context)
-    if not centre.token:
-        raise InputError(
-            f"no token is known for {centre.servers[0]}",
-            "run `dure login URL`, or set DURE_SERVER and DURE_TOKEN",
-        )
     host, port = host_and_port(listen, "--listen")
-    waits = (parse_duration_ns(each) / 1e9 for each in (patience, answer))
-    run(FrontOptions(centre, service, host, port, *waits))
+    patience_s = duration_option_ns(patience, "--patience") / NS_PER_S
+    answer_s = duration_option_ns(answer, "--answer") / NS_PER_S
+    run(FrontOptions(known_context(context), service, host, port, patience_s, answer_s))

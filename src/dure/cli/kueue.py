@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dure.cli.centre import InContext, document
-from dure.domain.errors import InputError
+from dure.cli.centre import InContext, document, known_context
 
 _Kubeconfig = Annotated[
     Path | None,
@@ -19,8 +18,8 @@ _Settings = Annotated[
     Path | None,
     typer.Option(
         help="YAML file: queues (whose they are), clusters (Dure's names), priorities, "
-        "admissionChecks, nominees, widenAfter, review, patience, settle, fallbackAfter, profiles; "
-        "all of them may be left out."
+        "admissionChecks, nominees, widenAfter, review, patience, settle, fallbackAfter, "
+        "profileNamespace, profileFeeds; all of them may be left out."
     ),
 ]
 
@@ -38,13 +37,7 @@ def kueue(
     """
     from dure.beside.main import KueueOptions, run_kueue
     from dure.beside.settings import KueueSettings
-    from dure.client.fleet import load_context
 
-    centre = load_context(context)
-    if not centre.token:
-        raise InputError(
-            f"no token is known for {centre.servers[0]}",
-            "run `dure login URL`, or set DURE_SERVER and DURE_TOKEN; a viewer's will do",
-        )
+    centre = known_context(context)
     made = KueueSettings() if settings is None else document(settings, KueueSettings)
     run_kueue(KueueOptions(centre, kubeconfig, kube_context, made))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dure.cli.centre import InContext
+from dure.cli.centre import InContext, echo_json
 from dure.cli.terminal import output_console
 from dure.domain.errors import InputError
 
@@ -52,7 +52,9 @@ def metrics(
         with find_agent() as agent:
             names = () if name else agent.series_names()
             answer = agent.series(name, _labels(label), since=since, step=step) if name else None
-    if answer is None:
+    if answer is None and as_json:
+        echo_json(list(names))
+    elif answer is None:
         for each in names:
             typer.echo(each)
     elif as_json:

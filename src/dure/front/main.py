@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import uvicorn
 
+from dure.api.base import is_id
 from dure.api.job_views import SortOrder
 from dure.client.fleet import AsyncFleetClient, FleetError, calls
 from dure.client.fleet.config import Context
 from dure.domain.errors import DureError, InputError
 from dure.domain.fleet.lifecycle import JobPhase
+from dure.domain.fleet.workloads import WorkloadKind
 from dure.front.proxy import Front
 from dure.front.table import Table
 
@@ -23,7 +25,6 @@ _AGAIN_S = 1.0
 """Between two questions to a centre that is away, or for a service that is not there yet."""
 _GRACE_S = 30
 """For requests under way when the front is told to end."""
-_ID_LENGTH = 26
 _LIVE = tuple(phase.value for phase in JobPhase if not phase.ended)
 
 
@@ -110,10 +111,10 @@ async def _serve(server: uvicorn.Server) -> None:
 
 async def _checked(client: AsyncFleetClient, service: str) -> None:
     """Refuse a job that is none of the asker's, or no service, at once."""
-    if len(service) != _ID_LENGTH:
+    if not is_id(service):
         return
     job = await client.do(calls.get_job(service))
-    if job.spec.kind.value != "serving":
+    if job.spec.kind is not WorkloadKind.SERVING:
         raise InputError(f"job {service} is no service but {job.spec.kind.value}", "name a service")
 
 
@@ -140,7 +141,7 @@ class Follower:
 
     async def _find(self) -> str:
         """The job behind the name; empty: there is none now."""
-        if len(self._service) == _ID_LENGTH:
+        if is_id(self._service):
             return self._service
         found = await self._client.do(
             calls.list_jobs(

@@ -1,8 +1,8 @@
 """Hands requests on to instances of a service, and their answers back, as they come.
 
-A request that an instance surely did not begin is given to another one: its connection was refused,
-or the instance had closed a connection that was kept open. Of one that may have been begun this is
-done only where HTTP calls it safe to repeat.
+A request that an instance surely did not begin, since it took no connection, is given to another
+one. One that may have been begun is repeated once at most, and only where HTTP calls that safe.
+Nothing is added to a request but who asked, and nothing of an answer is kept for the next one.
 """
 
 import asyncio
@@ -27,6 +27,10 @@ _OF_ONE_HOP = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
     *("transfer-encoding", "upgrade"),
 }
+_TOLD_ANEW = {"x-forwarded-for", "x-forwarded-proto"}
+_BODILESS, _WITHOUT_BODY = {204, 304}, {"content-length"}
+"""Answers that have no body, whatever they say of its length."""
+_KEPT_OPEN = 1000
 _MOST_KEPT = 1 << 20
 """Of a request's body, to be able to send it again; a longer one is sent once."""
 _CONNECT_S = 2.0
@@ -41,12 +45,16 @@ class Front:
         self.table = table
         self._patience_s = patience_s
         self._changed = asyncio.Event()
-        self._http = httpx.AsyncClient(
-            timeout=httpx.Timeout(answer_s, connect=_CONNECT_S, pool=None),
-            limits=httpx.Limits(max_connections=None, keepalive_expiry=_KEEP_OPEN_S),
-            follow_redirects=False,
+        # Below a client, which would keep cookies of one who asks and send them for others.
+        self._http = httpx.AsyncHTTPTransport(
+            limits=httpx.Limits(
+                max_connections=None,
+                max_keepalive_connections=_KEPT_OPEN,
+                keepalive_expiry=_KEEP_OPEN_S,
+            ),
             trust_env=False,
         )
+        self._timeout = httpx.Timeout(answer_s, connect=_CONNECT_S, pool=None).as_dict()
 
     def app(self) -> Starlette:
         """As an application of ASGI."""
@@ -73,8 +81,9 @@ class Front:
             return Response(status_code=400)
         until_s = time.monotonic() + self._patience_s
         tried: set[str] = set()
+        begun = 0
         while True:
-            backend = self.table.choose(tried)
+            backend = self.table.choose(time.monotonic(), tried)
             if backend is None:
                 if not await self._more(until_s):
                     return _nobody(len(self.table))
@@ -87,8 +96,9 @@ class Front:
                 _log.info("%s does not answer: %s", backend.address, error)
             except httpx.TransportError as error:
                 tried.add(backend.address)
+                begun += 1
                 _log.warning("%s failed: %s", backend.address, error)
-                if request.method not in _REPEATABLE or not body.whole:
+                if not _may_repeat(request, body, begun, error):
                     return _failed(backend.address)
 
     async def _more(self, until_s: float) -> bool:
@@ -107,19 +117,25 @@ class Front:
         url = httpx.URL(f"http://{backend.address}").copy_with(raw_path=_raw_path(request))
         backend.in_flight += 1
         try:
-            asked = self._http.build_request(
-                request.method, url, headers=_onward(request), content=body.content()
+            asked = httpx.Request(
+                request.method,
+                url,
+                headers=_onward(request),
+                content=body.content(),
+                extensions={"timeout": self._timeout},
             )
-            told = await self._http.send(asked, stream=True)
+            told = await self._http.handle_async_request(asked)
         except BaseException as error:
             backend.in_flight -= 1
-            backend.failures += isinstance(error, httpx.TransportError)
+            if isinstance(error, httpx.TransportError):
+                backend.failed(time.monotonic())
             raise
-        backend.failures = 0
+        backend.answered()
+        dropped = _OF_ONE_HOP | (_WITHOUT_BODY if told.status_code in _BODILESS else set())
         headers = [
             (name, value)
             for name, value in told.headers.raw
-            if name.lower().decode("latin-1") not in _OF_ONE_HOP
+            if name.lower().decode("latin-1") not in dropped
         ]
         answer = StreamingResponse(_streamed(told, backend), told.status_code)
         answer.raw_headers = [(name.lower(), value) for name, value in headers]
@@ -162,6 +178,12 @@ class _Body:
             yield part
 
 
+def _may_repeat(request: Request, body: _Body, begun: int, error: httpx.TransportError) -> bool:
+    """Whether another instance may be asked what one may have begun."""
+    safe = request.method in _REPEATABLE and body.whole
+    return safe and begun == 1 and not isinstance(error, httpx.ReadTimeout)
+
+
 def _raw_path(request: Request) -> bytes:
     path: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     query: bytes = request.scope["query_string"]
@@ -171,17 +193,15 @@ def _raw_path(request: Request) -> bytes:
 def _onward(request: Request) -> list[tuple[bytes, bytes]]:
     """Headers for the instance: those of the request, and who asked."""
     named = request.headers.get("connection", "")
-    dropped = _OF_ONE_HOP | {each.strip().lower() for each in named.split(",")}
+    dropped = _OF_ONE_HOP | _TOLD_ANEW | {each.strip().lower() for each in named.split(",")}
     kept = [
         (name, value)
         for name, value in request.headers.raw
-        if name.decode("latin-1") not in dropped and name != b"content-length"
+        if name.decode("latin-1") not in dropped
     ]
-    length = request.headers.get("content-length")
-    if length is not None:
-        kept.append((b"content-length", length.encode()))
     if request.client is not None:
-        kept.append((b"x-forwarded-for", request.client.host.encode()))
+        before = request.headers.getlist("x-forwarded-for")
+        kept.append((b"x-forwarded-for", ", ".join([*before, request.client.host]).encode()))
     kept.append((b"x-forwarded-proto", request.url.scheme.encode()))
     return kept
 

@@ -1,7 +1,9 @@
-"""Which instance gets the next request: by weight, spread evenly, with those in flight counted."""
+"""Which instance gets the next request: by weight, spread evenly; who fails rests for a while."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+
+_FIRST_REST_S, _LONGEST_REST_S = 0.5, 8.0
 
 
 @dataclass(slots=True)
@@ -13,8 +15,20 @@ class Backend:
     in_flight: int = 0
     failures: int = 0
     """Since it last answered."""
+    rests_until_s: float = 0.0
     credit: int = 0
     """Turns it is owed."""
+
+    def failed(self, now_s: float) -> None:
+        """It gave no answer: others come first for a while, longer each time."""
+        self.failures += 1
+        self.rests_until_s = now_s + min(
+            _LONGEST_REST_S, _FIRST_REST_S * 2.0 ** (self.failures - 1)
+        )
+
+    def answered(self) -> None:
+        """It did."""
+        self.failures, self.rests_until_s = 0, 0.0
 
 
 class Table:
@@ -38,15 +52,15 @@ class Table:
             backend.weight = weight
             self._backends[address] = backend
 
-    def choose(self, tried: Collection[str] = ()) -> Backend | None:
+    def choose(self, now_s: float, tried: Collection[str] = ()) -> Backend | None:
         """Who gets a request that the tried ones did not take; None: nobody is left.
 
-        Those that answer come before those that last did not, and those that leave come last: a
-        request is better served by one of them than by nobody.
+        Those that rest come after those that do not, and those that leave come last: a request is
+        better served by one of them than by nobody.
         """
         left = [each for each in self._backends.values() if each.address not in tried]
         for group in (
-            [each for each in left if each.weight and not each.failures],
+            [each for each in left if each.weight and each.rests_until_s <= now_s],
             [each for each in left if each.weight],
             left,
         ):
@@ -62,6 +76,6 @@ def _next_of(group: list[Backend]) -> Backend:
         share = max(1, each.weight)
         each.credit += share
         total += share
-    chosen = max(group, key=lambda each: each.credit)
+    chosen = max(group, key=lambda each: (each.credit, -each.in_flight))
     chosen.credit -= total
     return chosen

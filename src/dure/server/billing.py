@@ -170,6 +170,10 @@ async def month_so_far(tx: Transaction, month: str) -> tuple[str, list[dict[str,
     return digest.hexdigest(), [totals[name].said() for name in sorted(totals)]
 
 
+CLOSED = "month.closed"
+"""What is told when a month is."""
+
+
 async def close_month(
     tx: Transaction, month: str, calendar: Calendar, who: str, expect: str | None = None
 ) -> tuple[Closing, bool]:

@@ -29,16 +29,24 @@ async def cancel(tx: Transaction, job_id: str, who: str) -> NewEvent | None:
     return NewEvent("job.cancelled", job_id, standing.tenant)
 
 
-async def edit(tx: Transaction, job: Job, *, priority: int, suspended: bool) -> NewEvent | None:
-    """Give a job another rank, suspend it or let it go on; None: nothing is to be changed."""
-    if job.phase.ended or (job.priority, job.suspended) == (priority, suspended):
+async def edit(
+    tx: Transaction, job: Job, *, priority: int | None = None, suspended: bool | None = None
+) -> NewEvent | None:
+    """Give a job another rank, suspend it or let it go on; what is not said stays as somebody else
+    may have changed it meanwhile. None: nothing is to be changed."""
+    changed: dict[str, int | bool] = {}
+    if priority not in (None, job.priority):
+        changed["priority"] = priority
+    if suspended not in (None, job.suspended):
+        changed["suspended"] = suspended
+    if job.phase.ended or not changed:
         return None
-    if job.priority != priority:
+    if "priority" in changed:
         await _tell_members(tx, job.id)
     else:
         await tx.jobs.lock([job.id])
-    await tx.jobs.edit(job.id, priority=priority, suspended=suspended)
-    return NewEvent(EDITED, job.id, job.tenant, {"priority": priority, "suspended": suspended})
+    await tx.jobs.edit(job.id, changed)
+    return NewEvent(EDITED, job.id, job.tenant, changed)
 
 
 async def _tell_members(tx: Transaction, job_id: str) -> None:

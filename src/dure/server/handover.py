@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dure.domain.fleet.lifecycle import AttemptState
-from dure.domain.fleet.protocol import AttemptStatus
+from dure.domain.fleet.protocol import AttemptStatus, InstanceStatus
 from dure.domain.units import NS_PER_S
 from dure.server.records import REPLACES, status_of
 from dure.stores.rows import Attempt
@@ -16,7 +16,7 @@ from dure.stores.rows import Attempt
 SHARES = (0.1, 0.5, 1.0)
 """Of requests for the new attempt, in steps of equal length; with the last the old one drains."""
 WHOLE = 1000
-"""Weights of all instances of an attempt that gets every request."""
+"""Weight of an instance that gets as many requests as any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,14 @@ class Pace:
         done = steps if self.shift_s <= 0 else steps * since_ns / (self.shift_s * NS_PER_S)
         return SHARES[max(0, min(steps, int(done)))]
 
-    def over(self, since_ns: int) -> bool:
-        """Whether the old place may end."""
-        return since_ns >= (self.shift_s + self.drain_s) * NS_PER_S
+    def shifted(self, since_ns: int) -> bool:
+        """Whether all requests go to an attempt that has run so long."""
+        return since_ns >= self.shift_s * NS_PER_S
 
 
 def shares(attempts: Iterable[Attempt], now_ns: int, pace: Pace) -> dict[int, float]:
-    """Part of requests by attempt of a service; those that are not named get none.
+    """What each attempt of a service gets of its requests, in full instances; those that are not
+    named get nothing.
 
     An attempt whose instances are not all there yet gets some only where no other one serves. One
     that takes the place of another gets them in steps, as long as it is able to answer.
@@ -48,21 +49,32 @@ def shares(attempts: Iterable[Attempt], now_ns: int, pace: Pace) -> dict[int, fl
     found = {each.attempt: each for each in attempts}
     running = {n: each for n, each in found.items() if each.state is AttemptState.RUNNING}
     if not running:
-        return {n: 1.0 for n, each in found.items() if each.state is AttemptState.COMMITTED}
-    parts = dict.fromkeys(running, 1.0)
+        begun = (each for each in found.values() if each.state is AttemptState.COMMITTED)
+        return {each.attempt: float(len(ready(each))) for each in begun}
+    parts = {number: float(len(ready(each))) for number, each in running.items()}
     for number, attempt in running.items():
         old = attempt.spec.get(REPLACES)
-        if old in running and answers(status_of(attempt)):
-            part = pace.share(now_ns - (attempt.running_ns or now_ns))
-            parts[number], parts[old] = part, 1.0 - part
-        elif old in running:
-            parts[number] = 0.0
+        if old not in running:
+            continue
+        part = pace.share(now_ns - (attempt.running_ns or now_ns)) if answers(attempt) else 0.0
+        both = max(parts[number], parts[old])
+        parts[number], parts[old] = part * both, (1.0 - part) * both
     return parts
 
 
-def answers(status: AttemptStatus | None) -> bool:
-    """Whether every instance of an attempt does."""
-    return status is not None and all(each.ready for each in status.instances)
+def ready(attempt: Attempt) -> tuple[InstanceStatus, ...]:
+    """Instances that requests can be sent to."""
+    status = status_of(attempt)
+    instances = () if status is None else status.instances
+    return tuple(each for each in instances if each.ready and each.address)
+
+
+def answers(attempt: Attempt) -> bool:
+    """Whether all instances do that were ordered."""
+    status = status_of(attempt)
+    if status is None or not all(each.ready for each in status.instances):
+        return False
+    return len(status.instances) >= int(attempt.spec.get("instances", 1))
 
 
 def reachable(status: AttemptStatus | None) -> bool:

@@ -6,7 +6,7 @@ import logging
 from dure.api.base import duration_ns
 from dure.domain.errors import DureError
 from dure.domain.units import NS_PER_S
-from dure.server.billing import close_month
+from dure.server.billing import CLOSED, close_month
 from dure.server.calendar import Calendar
 from dure.server.hints import DESIRED, EVENTS
 from dure.server.services import Services
@@ -113,9 +113,11 @@ async def _close_due(services: Services, lease: Lease) -> None:
         if now_ns < calendar.month_ends_ns(month) + wait_ns:
             return
         async with services.state.transaction(fence=lease.epoch) as tx:
-            closing, _ = await close_month(tx, month, calendar, _SELF)
+            closing, new = await close_month(tx, month, calendar, _SELF)
+            if not new:
+                continue  # Somebody closed it meanwhile.
             data = {"digest": closing.digest}
-            tx.events.add(NewEvent("month.closed", month, None, data))
+            tx.events.add(NewEvent(CLOSED, month, None, data))
             entry = AuditEntry(new_id(), tx.now_ns, _SELF, "bill.close", month, "done", data=data)
             await tx.audit.add(entry)
         _log.info("month %s is closed", month)

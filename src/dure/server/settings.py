@@ -65,8 +65,6 @@ class ServerSettings:
     """Most time between two rounds."""
     poll_s: float = 1.0
     """How often the database is looked at where no hint came."""
-    message_bytes: int = 4 * 1024 * 1024
-    """Largest message of a member."""
     gone_kept_s: float = 300.0
     """How long a cluster keeps what is left of an attempt: what it wrote can be read so long,"""
     gone_kept: int = 1000

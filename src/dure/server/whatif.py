@@ -6,7 +6,7 @@ wrote. It is kept for a moment and never leads: the leader's machine does not kn
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.clusters import Cluster
@@ -90,9 +90,15 @@ class WhatIf:
         finally:
             for cluster, _ in question.guests:
                 machine.handle(ClusterClosed(now_ns, cluster.id))
+        # Guests of others stay in the machine until it is read anew; nobody is told of them.
+        others = self._guests - {cluster.id for cluster, _ in question.guests}
         asked = [terms.workload.id for terms in question.jobs]
-        return state.now_ns, [
+        verdicts = [
             found.get(job) or Verdict(job, None, state.now_ns, unable[job], (), ()) for job in asked
+        ]
+        return state.now_ns, [
+            replace(each, refusals=tuple(said for said in each.refusals if said[0] not in others))
+            for each in verdicts
         ]
 
     async def _fresh(self) -> Begun:

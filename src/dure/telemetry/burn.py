@@ -55,11 +55,6 @@ class BurnRate:
         found = [burning for pair in self.pairs if (burning := self._judge(pair)) is not None]
         return max(found, key=lambda burning: burning.rate, default=None)
 
-    def share(self, bins: int) -> float:
-        """Share of failures in the last bins; 0 without requests."""
-        requests, late = self._sum(bins)
-        return late / requests if requests else 0.0
-
     def _judge(self, pair: BurnPair) -> Burning | None:
         short, short_late = self._sum(pair.short_bins)
         long, long_late = self._sum(pair.long_bins)

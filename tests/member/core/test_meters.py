@@ -104,3 +104,14 @@ def test_the_use_of_an_attempt_that_ended_is_told_within_a_second() -> None:
     bench.finish_endings()
     bench.now_ns += seconds(1)
     assert told(bench, whole=False)["a"].device_us == 3 * 10**6
+
+
+def test_what_runs_is_saved_now_and_then_in_case_it_vanishes() -> None:
+    bench = Bench()
+    bench.plan(a_job("a", devices=2))
+    bench.run_all()
+    for _ in range(2):
+        bench.now_ns += seconds(301)
+        assert told(bench, whole=False)
+        bench.wait(1)
+    assert int(bench.memory["usage/a/1"]["milli_ns"]) >= 2 * 1000 * seconds(600)

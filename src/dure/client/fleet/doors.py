@@ -187,7 +187,7 @@ class FleetClient(_Door):
         """Where a service answers, now and at each change, to its end; goes on after cuts."""
         for event in self._follow(f"/v1/jobs/{job}/endpoints/watch", {}):
             if event.kind == "endpoints":
-                found = Endpoints.model_validate_json(event.data)
+                found = _read(Endpoints, event.data)
                 yield found
                 if found.ended:
                     return
@@ -324,7 +324,7 @@ class AsyncFleetClient(_Door):
         """Where a service answers, now and at each change, to its end; goes on after cuts."""
         async for event in self._follow(f"/v1/jobs/{job}/endpoints/watch", {}):
             if event.kind == "endpoints":
-                found = Endpoints.model_validate_json(event.data)
+                found = _read(Endpoints, event.data)
                 yield found
                 if found.ended:
                     return

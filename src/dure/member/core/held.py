@@ -172,7 +172,7 @@ class Held:
             phase=self.phase(),
             outcome=self.end.outcome if self.gone and self.end is not None else None,
             why=self.end.why if self.end is not None else self._trouble(),
-            instances=tuple(_instance(hand) for hand in shown),
+            instances=tuple(_instance(hand, serving=self.serving) for hand in shown),
             done_share=round(done, _SHARE_DIGITS),
             saved_share=round(saved, _SHARE_DIGITS),
             started_ns=self.started_ns,
@@ -185,13 +185,15 @@ class Held:
         return next((hand.why for hand in self.current() if hand.why and not hand.warm), "")
 
 
-def _instance(hand: Hand) -> InstanceStatus:
+def _instance(hand: Hand, *, serving: bool) -> InstanceStatus:
     assert hand.placement is not None
+    # A service that answers no more gets no requests; what runs otherwise is as good as ready.
+    runs = hand.warm and hand.life is Life.RUNNING and not serving
     return InstanceStatus(
         index=hand.id.index,
         node=hand.node,
         name=hand.name,
         placement=hand.placement,
-        ready=hand.life is Life.READY or (hand.warm and hand.life is Life.RUNNING),
+        ready=hand.life is Life.READY or runs,
         address=hand.address,
     )

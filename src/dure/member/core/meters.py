@@ -2,7 +2,8 @@
 
 A meter only grows, and the centre charges by how much it grew. So it may be told twice, late, or by
 the next member. Counting goes on from what was saved: of an instance that still runs that is right
-even if the save is old, since the time in between is counted again on the same meter.
+even if the save is old, since the time in between is counted again on the same meter. Of one that
+vanished while no member was there, nobody knows more than the last save.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,9 +13,12 @@ from typing import Any
 from dure.domain.fleet.protocol import AttemptKey, Usage
 from dure.domain.fleet.slices import WHOLE_MILLI
 from dure.domain.ids import WorkloadId
+from dure.domain.units import NS_PER_S
 from dure.member.core.held import Hand
 
 _ENTRY = "usage"
+_SAVED_NS = 300 * NS_PER_S
+"""How old a save of what runs may be."""
 _PER_US = WHOLE_MILLI * 1000
 """Thousandths of a device in use for a nanosecond, in one device-microsecond."""
 
@@ -49,6 +53,8 @@ class Meter:
     """By the instance's number."""
     over: set[int] = field(default_factory=set)
     """Instances that are counted to their end, and may be seen again."""
+    saved_ns: int = 0
+    """When it was last meant to be saved."""
 
     @property
     def device_us(self) -> int:
@@ -85,6 +91,7 @@ class Meters:
         if index in meter.running or index in meter.over:
             return  # an earlier member began to count it
         meter.running[index] = Running(hand.started_ns or now_ns, _milli(hand))
+        meter.saved_ns = now_ns
         self._unsaved.add(key)
 
     def end(self, key: AttemptKey, hand: Hand, now_ns: int, *, gone: bool) -> None:
@@ -121,8 +128,11 @@ class Meters:
             return
         meter.count(one, now_ns)
         milli = _milli(hand)
-        if milli and milli != one.milli:
+        changed = bool(milli) and milli != one.milli
+        if changed:
             one.milli = milli
+        if changed or now_ns - meter.saved_ns >= _SAVED_NS:
+            meter.saved_ns = now_ns
             self._unsaved.add(key)
 
     def keep_only(self, present: Mapping[AttemptKey, set[int]]) -> None:

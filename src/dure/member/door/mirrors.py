@@ -128,7 +128,7 @@ class Mirrors:
                     namespace=place.namespace,
                     only=Preconditions(uid=uid),
                 )
-        del self._there[place]
+        self._there.pop(place, None)
 
     # What shall be there
 

@@ -134,7 +134,11 @@ async def _egress_micro(tx: Transaction, changes: Changes, new: Iterable[Key]) -
     found = {}
     for key, amount in weighted.items():
         # An explanation shows what counted: money times the weight of its class of work.
-        weight = policy.of(specs.job_terms(jobs[key[0]]).workload.kind).cost_weight
+        try:
+            weight = policy.of(specs.job_terms(jobs[key[0]]).workload.kind).cost_weight
+        except DureError as error:
+            _log.warning("what job %s carried is not charged: %s", key[0], error)
+            continue
         found[key] = round(amount / weight * MICRO) if weight else 0
     return found
 

@@ -58,6 +58,8 @@ class Book:
     devices."""
     replaced: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Services that leave a place: the attempt that ends once another has taken it, its cluster."""
+    outdated: str = ""
+    """Why everything is soon to be read anew; empty: it holds."""
     handovers: dict[str, int] = field(default_factory=dict)
     """Of those, the attempts that run and are taking over."""
 

@@ -158,7 +158,9 @@ class Follower:
         elif row.phase is JobPhase.QUEUED:
             self._resubmit(row)
         elif self._rank(row) not in (None, row.priority):
-            raise Outdated(f"the priority of job {row.id}, which has a place, has changed")
+            # Not at once: who edits often must not keep others from being planned for.
+            book = self._centre.book
+            book.outdated = f"the priority of job {row.id}, which has a place, has changed"
 
     def _rank(self, row: Job) -> int | None:
         track = self._centre.machine.state.tracks.get(WorkloadId(row.id))
@@ -212,10 +214,14 @@ class Follower:
             centre.deeds.sendable[job, int(number)] = (str(cluster), saved)
 
     def _stays(self, job: WorkloadId, attempt: int) -> None:
-        """The place that a service was to move to is gone: it stays, unless that is drained."""
+        """A place of a service that moves is gone: the new one, so that it stays, unless the old
+        one is drained; or the old one, so that there is nothing left to hand over."""
         book, track = self._centre.book, self._centre.machine.state.tracks.get(job)
         old = book.replaced.get(job)
-        if old is not None and track is not None and old[0] < attempt and old[0] in track.places:
+        if old is None:
+            return
+        stays = track is not None and old[0] < attempt and old[0] in track.places
+        if stays or old[0] == attempt:
             del book.replaced[job]
             book.handovers.pop(job, None)
 

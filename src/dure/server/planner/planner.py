@@ -29,6 +29,8 @@ _MOST_REASONS = 500
 """Reasons that are written at a time."""
 _PRICES_S = 5.0
 """How often prices are written."""
+_LEAST_TERM_S = 5.0
+"""What is read is planned with for so long at least, where somebody changed a job that runs."""
 _AGAIN_S = 0.5
 """Between a failure and the next begin."""
 _PATIENCE_S = 30.0
@@ -88,6 +90,7 @@ class _Term:
         self._contact_due = _Every(_CONTACT_S)
         self._reasons_due = _Every(_REASONS_S)
         self._prices_due = _Every(_PRICES_S)
+        self._began_s = self._clock_s()
         self._round_s = 0.0
         """When the last round was."""
 
@@ -106,7 +109,7 @@ class _Term:
     async def _follow(self, begun: Begun, wakeful: Wakeful) -> None:
         centre = begun.centre
         follower, contact = Follower(centre), Contact(centre, self._settings)
-        handovers = Handovers(centre, self._settings.pace)
+        handovers = Handovers(centre, self._settings)
         news = True
         while True:
             full = False
@@ -117,7 +120,7 @@ class _Term:
             self._services.figures.planned_seq = begun.seq
             if self._contact_due.due(self._clock_s()):
                 news |= await self._read(contact.look)
-                news |= await self._read(handovers.look)
+                await self._read(handovers.look)
                 self._check_period(begun)
             if self._round_due(news):
                 began_s = self._clock_s()
@@ -150,6 +153,9 @@ class _Term:
     def _check_period(self, begun: Begun) -> None:
         if begun.until_ns is not None and self._services.now_ns() >= begun.until_ns:
             raise Outdated("a budget's period is over")
+        outdated = begun.centre.book.outdated
+        if outdated and self._clock_s() >= self._began_s + _LEAST_TERM_S:
+            raise Outdated(outdated)
 
     def _tell(self, centre: Centre) -> None:
         """Let people know why jobs wait, and what places cost, now and then."""

@@ -145,14 +145,13 @@ class Jobs(Versioned[Job]):
         ]
         await self._link.execute(statement, self.noun, rows)
 
-    async def edit(self, job_id: str, *, priority: int, suspended: bool) -> None:
-        """Change what its owner may change of a job, which was locked."""
+    async def edit(self, job_id: str, changed: Mapping[str, int | bool]) -> None:
+        """Change what its owner may change of a job, which was locked: priority, suspended."""
         await self._link.execute(
             _JOBS.update()
             .where(_JOBS.c.id == job_id)
             .values(
-                priority=priority,
-                suspended=suspended,
+                **changed,
                 updated_ns=self._link.now_ns,
                 revision=_JOBS.c.revision + 1,
             ),

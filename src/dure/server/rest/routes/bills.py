@@ -27,6 +27,7 @@ from dure.api.bills import (
 from dure.domain.fleet.amounts import decimal_text, rounded
 from dure.server.auth import path_of
 from dure.server.billing import (
+    CLOSED,
     Line,
     Sum,
     Wish,
@@ -65,7 +66,6 @@ _CHUNK = 64 * 1024
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What spreadsheets take for a formula, at the beginning of a cell."""
 _HOUR_US, _HOUR_DIGITS = 3_600_000_000, 3
-CLOSED = "month.closed"
 
 
 class BillQuery(Document):

@@ -7,8 +7,7 @@ from starlette.responses import Response
 
 from dure.api.endpoints import Endpoint, Endpoints
 from dure.domain.fleet.lifecycle import AttemptState
-from dure.server.handover import WHOLE, shares
-from dure.server.records import status_of
+from dure.server.handover import WHOLE, ready, shares
 from dure.server.rest.door import Call, Reader, Speaks, answer, route
 from dure.server.rest.routes.jobs import JobId, visible_job
 from dure.server.rest.streams import MEDIA, Said, pause, streamed, undisturbed
@@ -56,19 +55,15 @@ async def _read(call: Call, job_id: str) -> Endpoints:
 def endpoints_of(attempts: Iterable[Attempt], parts: Mapping[int, float]) -> Iterator[Endpoint]:
     """Instances that are ready, each with its part of what its attempt gets."""
     for attempt in attempts:
-        status = status_of(attempt)
-        ready = [
-            each
-            for each in (() if status is None else status.instances)
-            if each.ready and each.address
-        ]
-        if attempt.attempt not in parts and attempt.state is not AttemptState.RELEASING:
+        leaves = attempt.state is AttemptState.RELEASING
+        if attempt.attempt not in parts and not leaves:
             continue
-        for each in ready:
+        instances = ready(attempt)
+        for each in instances:
             yield Endpoint(
                 address=each.address,
                 cluster=attempt.cluster,
                 attempt=attempt.attempt,
                 index=each.index,
-                weight=round(WHOLE * parts.get(attempt.attempt, 0.0) / len(ready)),
+                weight=round(WHOLE * parts.get(attempt.attempt, 0.0) / len(instances)),
             )

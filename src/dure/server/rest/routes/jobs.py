@@ -183,12 +183,7 @@ async def edit_job(call: Writer, id: JobId) -> Response:  # noqa: A002 - the int
     async with call.desk.changing() as change:
         tx = change.tx
         row = await visible_job(tx, call, id)
-        event = await edit(
-            tx,
-            row,
-            priority=row.priority if wanted.priority is None else wanted.priority,
-            suspended=row.suspended if wanted.suspend is None else wanted.suspend,
-        )
+        event = await edit(tx, row, priority=wanted.priority, suspended=wanted.suspend)
         if event is not None:
             await change.note(call.caller, event, "job.edit", id, **event.data)
         row, attempts = await tx.jobs.get(id), await tx.attempts.of_job(id)
