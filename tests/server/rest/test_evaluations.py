@@ -61,11 +61,9 @@ def test_a_cluster_without_a_member_is_weighed_as_it_is_described(centre: Centre
         "groups": [{"name": "g", "profile": "a100-40gb", "devices": 8, "freeDevices": 2}],
     }
     [found] = asked(centre, wants(1), guests=[guest])["jobs"]
-    [after] = asked(centre, wants(1))["jobs"]
-    assert guest["name"] not in str(after)  # who did not name it is not told of it
     assert found["cluster"] == "borrowed"
     [after] = asked(centre, wants(1))["jobs"]
-    assert "borrowed" not in {each["cluster"] for each in after["options"]}
+    assert "borrowed" not in str(after)  # who did not name it is not told of it either
     known = guest | {"name": "osaka"}
     with centre.client("acme") as client:
         answer = client.post("/v1/evaluations", json={"jobs": [wants(1)], "guests": [known]})
