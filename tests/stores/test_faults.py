@@ -217,4 +217,5 @@ async def test_transactions_of_a_stopped_process_that_wait_for_each_other_hold_u
             with suppress(sa.exc.DBAPIError):
                 await each.close()
         await stopped.dispose()
-        assert took_s < 1.5 * settings.idle_transaction_s
+        # One after the other it would be as many times as there are.
+        assert took_s < (len(held) - 0.5) * settings.idle_transaction_s

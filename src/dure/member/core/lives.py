@@ -149,7 +149,7 @@ class Lives:
             self.stage.tell(InstanceEnded(now_ns, name))
         if held.done:
             end_ns = hand.ended_ns or now_ns
-            self.stage.finish(held, Ended(Outcome.SUCCEEDED, "", end_ns, hand.exit_code))
+            self.stage.finish(held, Ended(Outcome.SUCCEEDED, "", end_ns, hand.exit_code), now_ns)
 
     def _service_ended(self, held: Held, hand: Hand, now_ns: int) -> None:
         """Start another one after a while; give up on one that never comes up."""

@@ -19,6 +19,9 @@ from dure.member.core.held import Hand
 _ENTRY = "usage"
 _SAVED_NS = 300 * NS_PER_S
 """How old a save of what runs may be."""
+BEHIND_NS = 10 * NS_PER_S
+"""What runs is counted up to so long ago: its end is stamped by its node, whose clock may be behind
+this one, and what was counted beyond that could not be taken back."""
 _PER_US = WHOLE_MILLI * 1000
 """Thousandths of a device in use for a nanosecond, in one device-microsecond."""
 
@@ -126,9 +129,9 @@ class Meters:
         one = None if meter is None else meter.running.get(hand.id.index)
         if meter is None or one is None:
             return
-        meter.count(one, now_ns)
         milli = _milli(hand)
         changed = bool(milli) and milli != one.milli
+        meter.count(one, now_ns if changed else now_ns - BEHIND_NS)
         if changed:
             one.milli = milli
         if changed or now_ns - meter.saved_ns >= _SAVED_NS:

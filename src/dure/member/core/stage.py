@@ -202,19 +202,23 @@ class Stage:
             return True
         return earlier(key.job, key.attempt) in tasks
 
-    def finish(self, held: Held, end: Ended) -> None:
-        """An attempt is over: nothing of it starts any more, and what runs is stopped."""
+    def finish(self, held: Held, end: Ended, now_ns: int | None = None) -> None:
+        """An attempt is over: nothing of it starts any more, and what runs is stopped.
+
+        `now_ns`: where its cluster's stamp says that it was over at another time.
+        """
         if held.end is not None:
             return
+        now_ns = end.at_ns if now_ns is None else now_ns
         held.end = end
         for hand in held.hands.values():
             if hand.life.over:  # what it wrote is kept until the centre drops it
                 self.release(hand)
         if self.has(held):
-            self.tell(OrderWithdrawn(end.at_ns, held.key.job, held.key.attempt))
+            self.tell(OrderWithdrawn(now_ns, held.key.job, held.key.attempt))
         for hand in list(held.hands.values()):
             if not hand.life.over:
-                self.books.end_hand(held, hand, end.at_ns)
+                self.books.end_hand(held, hand, now_ns)
         self.books.remember(held)
 
     def undo_move(self, hand: Hand) -> InstanceId | None:
