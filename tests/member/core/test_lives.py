@@ -1,6 +1,7 @@
 """Lives of instances: nothing runs twice, and nothing is lost when a member dies."""
 
 from dure.domain.fleet.protocol import Outcome, RunPhase
+from dure.member.core.held import Ended
 from dure.member.ports import InventoryChanged, Life
 from tests.member.core.factories import (
     Bench,
@@ -200,3 +201,18 @@ def test_an_end_is_safe_in_memory_before_it_is_told() -> None:
     changed, _, urgent = bench.desk.memory()
     assert urgent
     assert changed["attempt/a/1"]["end"]["outcome"] == "succeeded"
+
+
+def test_an_end_that_its_cluster_stamped_long_ago_is_no_event_of_the_past() -> None:
+    bench = Bench()
+    bench.plan(a_job("a"))
+    bench.run_all()
+    began_ns = bench.now_ns
+    bench.wait(60)
+    (held,) = bench.desk.books.attempts.values()
+    stage = bench.desk.stage
+    assert stage.has(held)
+    stage.finish(held, Ended(Outcome.SUCCEEDED, "", began_ns), bench.now_ns)
+    assert not stage.has(held)
+    assert held.end is not None
+    assert held.end.at_ns == began_ns
