@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from dure.kube.resources import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS, Objec
 from dure.sim.benches.report import Tell
 
 _CLUSTER, _TENANT, _SYSTEM = "paper", "acme", "dure-system"
+_OWN = f"dure-{_TENANT}"
 _JOB = "dure.io/job"
 _RUNS_FOR = "paper.dure.test/runs-for"
 """Annotation by which nodes on paper end a Pod."""
@@ -76,8 +77,7 @@ class PodTimes:
 async def measure(load: Load, folder: Path, tell: Tell) -> PodTimes:
     """Have a centre of its own on SQLite with one member, and submit."""
     tell("preparing the cluster", 0.0)
-    async with KubeClient(load_access(load.kubeconfig)) as kube:
-        await _prepare(kube)
+    async with KubeClient(load_access(load.kubeconfig)) as kube, _prepared(kube):
         address = f"sqlite:///{folder / 'state.db'}"
         async with bed.server(folder, address) as server, server.client() as client:
             await client.do(calls.put_tenant(_TENANT, TenantSpec(), calls.CREATE))
@@ -99,26 +99,40 @@ def _member(load: Load, server: bed.Server, token: Path) -> tuple[object, ...]:
     )
 
 
-async def _prepare(kube: KubeClient) -> None:
-    """Nodes on paper, and namespaces in which Pods may be made."""
-    for name in (_SYSTEM, f"dure-{_TENANT}"):
-        labels = {} if name == _SYSTEM else {"dure.io/tenant": _TENANT}
-        await _create(kube, NAMESPACES, {"metadata": {"name": name, "labels": labels}})
-    for number in range(_NODES):
-        name = f"bench-{number}"
-        labels = _NODE_LABELS | {"kubernetes.io/hostname": name}
-        status = {"capacity": dict(_NODE_HAS), "allocatable": dict(_NODE_HAS)}
-        await _create(kube, NODES, {"metadata": {"name": name, "labels": labels}, "status": status})
-    async with asyncio.timeout(_WAIT_S):
-        while not await _has(kube, f"dure-{_TENANT}"):
-            await asyncio.sleep(_POLL_S)
+@asynccontextmanager
+async def _prepared(kube: KubeClient) -> AsyncIterator[None]:
+    """A cluster with nodes on paper, and namespaces in which Pods may be made; what was not there
+    before is removed again."""
+    made: list[tuple[Resource, str]] = []
+    try:
+        for name in (_SYSTEM, _OWN):
+            labels = {} if name == _SYSTEM else {"dure.io/tenant": _TENANT}
+            made += await _create(kube, NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+        for number in range(_NODES):
+            name = f"bench-{number}"
+            labels = _NODE_LABELS | {"kubernetes.io/hostname": name}
+            status = {"capacity": dict(_NODE_HAS), "allocatable": dict(_NODE_HAS)}
+            node = {"metadata": {"name": name, "labels": labels}, "status": status}
+            made += await _create(kube, NODES, node)
+        async with asyncio.timeout(_WAIT_S):
+            while not await _has(kube, _OWN):
+                await asyncio.sleep(_POLL_S)
+        yield
+    finally:
+        for resource, name in made:
+            with suppress(KubeNotFoundError):
+                await kube.delete(resource, name)
 
 
-async def _create(kube: KubeClient, resource: Resource, thing: Object) -> None:
+async def _create(
+    kube: KubeClient, resource: Resource, thing: Object
+) -> list[tuple[Resource, str]]:
+    """Make it; tells of it unless it was there."""
     try:
         await kube.create(resource, thing)
     except KubeExistsError:
-        return
+        return []
+    return [(resource, thing["metadata"]["name"])]
 
 
 async def _has(kube: KubeClient, namespace: str) -> bool:
@@ -140,7 +154,7 @@ class _Seen:
     """When Pods of jobs were first seen."""
 
     def __init__(self, kube: KubeClient) -> None:
-        scope = Scope(f"dure-{_TENANT}", names_only=True)
+        scope = Scope(_OWN, names_only=True)
         self._informer = Informer(kube, PODS, scope)
         self.at_s: dict[str, float] = {}
         self.synced = asyncio.Event()
