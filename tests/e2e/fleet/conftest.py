@@ -44,6 +44,7 @@ def summarise(request: pytest.FixtureRequest) -> Callable[[Any], None]:
         file: Path | None = request.config.getoption("--summary", default=None)
         if file is None:
             return
+        file.parent.mkdir(parents=True, exist_ok=True)
         kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         kept[request.node.name] = figures if isinstance(figures, dict) else asdict(figures)
         file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
