@@ -308,7 +308,9 @@ class ProcessCarrier:
         """Wait for former selves that are on their way out."""
         for instance in instances:
             while (watched := self._watched.get(instance)) is not None:
-                if not (await asyncio.to_thread(watched.folder.facts)).stopping:
+                facts = await asyncio.to_thread(watched.folder.facts)
+                # One whose folder is just being removed says nothing of itself any more.
+                if not facts.stopping and watched.folder.path.exists():
                     break
                 await asyncio.sleep(_LOOK_S)
 
