@@ -38,6 +38,15 @@ def complaints(error: ValidationError, model: type[BaseModel]) -> list[FieldProb
     return [_complaint(each, model) for each in found]
 
 
+def misfits(found: Iterable[ErrorDetails]) -> list[FieldProblem]:
+    """The same of a path or a query, whose errors begin with which of them it is."""
+    told = []
+    for each in found:
+        said = _complaint(each, BaseModel)
+        told.append(said.model_copy(update={"field": place(each["loc"][1:])}))
+    return told
+
+
 def is_not_json(error: ValidationError) -> bool:
     """Whether the text was no JSON at all."""
     if error.error_count() != 1:

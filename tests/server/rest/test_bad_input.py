@@ -128,3 +128,12 @@ def test_prices_in_a_currency_that_nobody_can_convert_are_refused(centre: Centre
         gone = http.put("/v1/fleet", json={"currency": "USD"}, headers={"If-Match": '"1"'})
         assert gone.status_code == 422
         assert "cluster tokyo" in gone.text
+
+
+def test_a_path_that_does_not_fit_is_told_in_the_words_of_documents(centre: Centre) -> None:
+    with centre.client("admin") as http:
+        refused = http.post("/v1/bills/months/2026-13/close", json={})
+    assert refused.status_code == 422
+    (told,) = refused.json()["fields"]
+    assert (told["field"], told["detail"]) == ("month", "'2026-13' does not fit")
+    assert told["remedy"].startswith("write it so that it matches")

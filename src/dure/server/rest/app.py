@@ -14,8 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dure import __version__
-from dure.api.complaints import place
-from dure.api.problems import FieldProblem
+from dure.api.complaints import misfits
 from dure.domain.errors import DureError
 from dure.server.auth import Gate, TokenGate
 from dure.server.oidc import OidcIssuer
@@ -98,10 +97,7 @@ async def _on_refusal(request: Request, error: Exception) -> Response:
 async def _on_misfit(_: Request, error: Exception) -> Response:
     """A path or a query that does not fit; bodies are read by the routes themselves."""
     assert isinstance(error, RequestValidationError)
-    fields = [
-        FieldProblem(field=place(each["loc"][1:]), detail=each["msg"], remedy="correct it")
-        for each in error.errors()
-    ]
+    fields = misfits(error.errors())
     first = fields[0]
     told = RefusedError(422, "invalid", f"{first.field}: {first.detail}; {first.remedy}", fields)
     return told.response()
