@@ -159,13 +159,13 @@ uint32_t chase_word(uint32_t word, uint32_t addend)
     return word * 1664525u + addend;
 }
 
-/* How many turns of the spin loop this device makes in a microsecond: the best of five, as others
- * may use it meanwhile. The emulator goes by the stated time and does not care. */
-static void calibrate(void)
+/* How many turns of the spin loop a kernel of this grid makes in a microsecond: the best of five, as
+ * others may use the device meanwhile. The emulator goes by the stated time and does not care. */
+static void calibrate(uint64_t blocks, uint64_t threads)
 {
     CUevent begin, end;
     float best_ms = 0;
-    struct options o = {.work_ns = CALIBRATION_NS, .blocks = 1, .threads = 32};
+    struct options o = {.work_ns = CALIBRATION_NS, .blocks = blocks, .threads = threads};
     CHECK(cu.cuEventCreate(&begin, 0));
     CHECK(cu.cuEventCreate(&end, 0));
     gpu.iterations_per_us = CALIBRATION_ITERATIONS * 1000 / CALIBRATION_NS;
@@ -204,17 +204,19 @@ void gpu_open(const struct options *options)
     if (options->turns_per_us > 0)
         gpu.iterations_per_us = options->turns_per_us;
     else
-        calibrate();
+        calibrate(1, 32);
     if (options->memory_mib > 0) {
         CUdeviceptr held;
         CHECK(cu.cuMemAlloc_v2(&held, options->memory_mib << 20));
     }
 }
 
-/* For programs that start while others compute: measure once alone, then pass it on. */
+/* For programs that start while others compute: measure once alone, then pass it on. With the grid
+ * they will have, as warps that share an SM take several times as long for each turn. */
 int run_calibrate(const struct options *o)
 {
     gpu_open(o);
+    calibrate(o->blocks, o->threads);
     printf(o->json ? "{\"program\": \"calibrate\", \"turns_per_us\": %llu}\n"
                    : "%llu turns/us\n",
            (unsigned long long)gpu.iterations_per_us);

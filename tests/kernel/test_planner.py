@@ -293,12 +293,13 @@ def test_a_deadline_of_a_best_effort_tenant_moves_nobody(policy: str) -> None:
     assert plan.squads[0].tenants == (A, B)
 
 
-def test_the_gap_between_requests_is_bridged_for_the_protected_only() -> None:
+@pytest.mark.parametrize("gap_ns", [1_000, 5_000, 100_000])
+def test_the_gap_between_requests_is_bridged_for_the_protected_only(gap_ns: int) -> None:
     made = joined(WEB, Tenant(A), policy="slo", side_by_side=False)
     for number in range(1, 20):
-        gap = {"gap_ns": 100_000}
+        gap = {"gap_ns": gap_ns}
         made.handle(ReadingsTaken(number * TICK_NS, (working("web", **gap), working("a", **gap))))
     for squad in plan_of(made).squads:
         lingers = {member.tenant: member.linger_ns for member in squad.members}
-        assert lingers[WEB.id] >= 100_000
+        assert lingers[WEB.id] >= gap_ns
         assert lingers[A] == 0

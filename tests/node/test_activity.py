@@ -199,9 +199,25 @@ def test_faint_samples_after_the_making_of_a_context_are_no_work() -> None:
 
 def test_two_faint_samples_in_a_row_later_on_are_work() -> None:
     seen = Watched()
-    seen.see(0.30, 4.5)
+    seen.see(1.70, 4.5)
     assert seen.see(0.19, 4.5, 0.10) is Phase.INPUT
     assert seen.see(0.01, 4.5, 0.12) is Phase.COMPUTE
+
+
+def test_faint_samples_while_an_input_may_still_be_copied_are_no_work() -> None:
+    seen = Watched()
+    seen.see(0.01, 0.5)
+    for share in (0.07, 0.20, 0.16, 0.17):
+        assert seen.see(0.19, 4.7, share) is Phase.INPUT
+    assert seen.see(0.19, 4.7, 0.30, kept=True) is Phase.INPUT
+    assert seen.activity.launch_ns is None, "who copies has launched nothing"
+
+
+def test_faint_samples_on_a_gpu_in_full_use_are_the_work_of_several() -> None:
+    seen = Watched()
+    seen.see(0.50, 4.7)
+    assert seen.see(0.19, 4.7, 0.20, kept=True, utilization=1.0) is Phase.INPUT
+    assert seen.see(0.19, 4.7, 0.18, kept=True, utilization=1.0) is Phase.COMPUTE
 
 
 def test_a_clear_sample_is_work_at_once() -> None:
@@ -216,3 +232,12 @@ def test_a_faint_sample_of_one_that_is_held_teaches_nothing_about_its_launch() -
     seen.see(0.19, 0.5, 0.15, kept=True)
     assert seen.activity.phase is Phase.INPUT
     assert seen.activity.launch_ns is None
+
+
+def test_a_burst_that_computed_while_it_was_held_teaches_no_length() -> None:
+    seen = Watched()
+    seen.see(0.5, 4.5)
+    seen.see(3.0, 4.5, 1.0, kept=True)
+    seen.see(0.2, 4.5)
+    seen.see(0.1, 0.5)
+    assert seen.bursts == []

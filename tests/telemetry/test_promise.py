@@ -80,3 +80,15 @@ def test_a_pause_of_the_readings_starts_anew() -> None:
     assert len(watch.bins) > 0
     watch.observe(taken[-1][0] + 60 * 10**9, taken[-1][1])
     assert len(watch.bins) == 0
+
+
+def test_company_that_yields_in_time_is_no_queue_where_only_bursts_are_seen() -> None:
+    watch = PromiseWatch(TENANT, "latency")
+    found = []
+    for now_ns, reading in queue_readings([120.0] * 60, reported=False):
+        beside_others = reading._replace(
+            busy_ns=round(1.8 * reading.busy_ns), burst_alone_ns=reading.busy_ns
+        )
+        found += watch.observe(now_ns, beside_others) or []
+    assert found == []
+    assert 0.6e9 / SERVICE_NS < watch.limit_per_s() < 0.85e9 / SERVICE_NS

@@ -40,7 +40,7 @@ def ramped(watch: RiskWatch) -> list[RiskEvent]:
 
 def test_a_followed_tenants_growing_load_is_raised_under_the_name_of_its_series() -> None:
     watch = RiskWatch(80 * GIB, "GPU-1")
-    watch.follow(TENANT)
+    watch.follow(0, TENANT)
     raised = [event for event in ramped(watch) if isinstance(event, RiskRaised)]
     assert raised[0].risk.kind is RiskKind.LOAD
     assert raised[0].risk.series == 'dure_tenant_latency_seconds{gpu="GPU-1",tenant="web"}'
@@ -49,25 +49,28 @@ def test_a_followed_tenants_growing_load_is_raised_under_the_name_of_its_series(
 def test_a_tenant_that_left_or_was_never_there_is_not_watched() -> None:
     watch = RiskWatch(80 * GIB)
     assert ramped(watch) == []
-    watch.follow(TENANT)
+    watch.follow(0, TENANT)
     watch.unfollow(TENANT.id)
     assert ramped(watch) == []
 
 
 def test_another_promise_starts_anew_and_another_weight_does_not() -> None:
     watch = RiskWatch(80 * GIB)
-    watch.follow(TENANT)
+    watch.follow(0, TENANT)
     ramped(watch)
     assert watch.board.risks()
-    watch.follow(replace(TENANT, weight=2.0))
+    assert watch.follow(NS_PER_S, replace(TENANT, weight=2.0)) == []
     assert watch.board.risks()
-    watch.follow(replace(TENANT, slo=Slo(latency=LatencySlo(500 * NS_PER_MS))))
+    up = {(risk.series, risk.kind) for risk in watch.board.risks()}
+    easier = replace(TENANT, slo=Slo(latency=LatencySlo(500 * NS_PER_MS)))
+    told = watch.follow(NS_PER_S, easier)
+    assert {(event.series, event.kind) for event in told if isinstance(event, RiskCleared)} == up
     assert watch.board.risks() == ()
 
 
 def test_memory_that_fills_up_to_a_tenants_limit_is_raised() -> None:
     watch = RiskWatch(80 * GIB)
-    watch.follow(Tenant(TenantId("job"), memory=MemoryClaim(limit_bytes=20 * GIB)))
+    watch.follow(0, Tenant(TenantId("job"), memory=MemoryClaim(limit_bytes=20 * GIB)))
     events = []
     for second in range(200):
         taken = reading("job", memory_bytes=10 * GIB + second * GIB // 20)

@@ -75,7 +75,7 @@ class Foresight:
         for gone in set(watch.tenants) - set(tenants):
             watch.unfollow(gone)
         for tenant in tenants.values():
-            watch.follow(tenant)
+            self._tell(actor, watch.follow(self.clock(), tenant))
         while gpu.taken:
             event = gpu.taken.popleft()
             _tell(actor, watch.observe(event.now_ns, event.readings))

@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass, field
 
-from dure.domain.latency import quantile_ns
+from dure.domain.latency import bucket_middle_ns, quantile_ns
 from dure.domain.plan import PAUSE_NS
-from dure.domain.queueing import waiting_ns
+from dure.domain.queueing import delayed_ns
 from dure.domain.readings import TenantReading
 from dure.domain.tenant import Slo
 from dure.domain.units import NS_PER_S
@@ -59,8 +59,10 @@ class _Fading:
             return burst
         alone = self.alone_ns / self.requests
         service = alone + gap_ns
-        waiting = waiting_ns(service, service * self.requests / self.time_ns, share)
-        return max(burst, alone + waiting + quantile_ns(self.losses.items(), share))
+        lost = [(bucket_middle_ns(at), count) for at, count in sorted(self.losses.items())]
+        return max(
+            burst, alone + delayed_ns(service, service * self.requests / self.time_ns, lost, share)
+        )
 
 
 def _fade(counts: dict[int, float], keep: float, more: tuple[tuple[int, int], ...]) -> None:

@@ -248,11 +248,14 @@ class _Draft:
         return int(steps) * _ROUND_INFLIGHT_NS
 
     def _linger(self, tenant: TenantId) -> int:
-        """Bridge the gap between back-to-back requests of a tenant others are held for."""
+        """Bridge the gap between back-to-back requests of a tenant others are held for.
+
+        Rounded up: in a gap that is not bridged others fill the device just before the next request.
+        """
         if tenant not in self._appraisal.patience:
             return 0
         gap = self._tracks[tenant].attainment.gap_ns * _LINGER_OF_GAP
-        return round(min(gap, _MOST_LINGER_NS) / _ROUND_LINGER_NS) * _ROUND_LINGER_NS
+        return math.ceil(min(gap, _MOST_LINGER_NS) / _ROUND_LINGER_NS) * _ROUND_LINGER_NS
 
 
 def _rounded(duration_ns: float) -> int:

@@ -29,10 +29,17 @@ CLEAR_WORK = 0.5
 H200 as shares of 0.04 to 0.31 while inputs were copied. A second one makes work certain."""
 ECHO_NS = 250_000_000
 """For so long after its memory rose a sample may tell of before: a window of 0.19 s and some."""
+COPY_SPARE = 2.0
+"""Copies show as faint work, too, and as that of another process (0.07 to 0.33 on an H200 on which
+nothing computed): no faint sample counts before all memory could be copied at half of the pace."""
+FULL_USE = 0.9
+"""Unless the GPU is in use like this: then a faint sample is a part of it that several share."""
 TOO_LATE = 0.8
 """Part of its time for input after which one is taken to have launched that was held too late."""
 LONGEST_WINDOW_NS = 1_100_000_000
 """NVML's samples cover 1 s at most, and are seen at the next look."""
+SEEN_LATE_NS = 20_000_000
+"""Samples are read every 40 ms, so they are seen this much later than their window ended."""
 SATURATED = 0.95
 """A GPU busy for this part of a window is busy all the time."""
 
@@ -75,6 +82,8 @@ class Activity:
     """Time it has run since its memory rose: for its input copy, at first."""
     launch_ns: int | None = None
     """Of that, before its first launch, where that is clear: to be learned, and then forgotten."""
+    resumed_ns: float = 0.0
+    """Of that, before it was let go to bring more of it; 0: it was not."""
     launched: bool = False
     """It was let go with its input copied: the burst counts from there."""
     ahead_ns: float = 0.0
@@ -91,6 +100,8 @@ class Activity:
     """Its time for input when the first sample showed work, and the share in that."""
     _faint: float | None = None
     """The first sample of work where that is faint: it may not be its own."""
+    _late: bool = False
+    """It was held too late and computed meanwhile: its length is not known."""
     _echo: float | None = None
     """The last faint sample that may have been of the making of its context."""
     _alive_ns: int = 0
@@ -115,6 +126,8 @@ class Activity:
         self._alive_ns = max(self._alive_ns, now_ns)
         if launch and self.phase is Phase.INPUT:
             self.work_ns, self.launched, self.ahead_ns = 0.0, True, self.input_ns
+        elif not launch:
+            self.resumed_ns = self.input_ns
 
     def advance(self, now_ns: int, *, held: bool) -> None:
         """Time has passed; `held`: it was kept from the GPU all the while."""
@@ -145,19 +158,20 @@ class Activity:
         elif rose or (self._works(look.now_ns) and not kept):
             self.phase = Phase.INPUT if rose else Phase.COMPUTE
             self.peak_bytes = look.memory_bytes
-            self.work_ns = self.input_ns = self._duty_sum_ns = 0.0
+            self.work_ns = self.input_ns = self.resumed_ns = self._duty_sum_ns = 0.0
             self.launched, self.launch_ns = False, None
             self._straight = rose and look.now_ns >= self._deaf_until_ns
             self._first_work = self._faint = self._echo = None
+            self._late = False
         return None
 
     def _go_on(self, look: Look, rose: bool, settings: NodeSettings, *, kept: bool) -> Burst | None:
         """One table within a burst."""
         self.peak_bytes = max(self.peak_bytes, look.memory_bytes)
         if rose and self.phase is Phase.INPUT:
-            self.work_ns = self.input_ns = 0.0
+            self.work_ns = self.input_ns = self.resumed_ns = 0.0
             self._straight = look.now_ns >= self._deaf_until_ns
-        self._hear(look.now_ns, kept=kept)
+        self._hear(look.now_ns, settings, kept=kept)
         taken = self.peak_bytes - self._base_bytes
         freed = self.peak_bytes - look.memory_bytes
         if look.memory_bytes == 0:
@@ -167,7 +181,7 @@ class Activity:
             return self._end(look.now_ns, Phase.QUIET, 0)
         return None
 
-    def _hear(self, now_ns: int, *, kept: bool) -> None:
+    def _hear(self, now_ns: int, settings: NodeSettings, *, kept: bool) -> None:
         """Take in the last sample of its work."""
         if not self._works(now_ns):
             self._faint = None
@@ -179,14 +193,29 @@ class Activity:
                 self._echo = self.share
             if self._echo == self.share:
                 return
-            if self._faint is None:
-                self._faint = self.share
-            if self._faint == self.share:
-                if self._straight and self._first_work is None:
-                    self._first_work = self.input_ns, self.share
+            fresh = self._faint != self.share
+            first = self._faint is None
+            self._faint = self.share
+            if self._straight and fresh:
+                self._first_work = self.input_ns, self.share
+            if first or not fresh or self._copies(settings, kept=kept):
                 return
         self._find_launch(kept=kept)
+        self._late = self._late or (kept and self.phase is Phase.INPUT and not self.launched)
         self.phase = Phase.COMPUTE
+
+    def _copies(self, settings: NodeSettings, *, kept: bool) -> bool:
+        """Whether a faint sample may well be of copies, its own or those of others."""
+        alone = self._utilization < FULL_USE
+        return alone and (kept or self.input_ns < self._copied_ns(settings))
+
+    def _copied_ns(self, settings: NodeSettings) -> float:
+        """When all its memory has been copied; who has but a context may still have to make it."""
+        if self.peak_bytes < settings.context_bytes:
+            return settings.idle_bound_ns
+        size = self.peak_bytes - self._base_bytes
+        copy_ns = size / settings.copy_bytes_per_s * NS_PER_S
+        return min(COPY_SPARE * copy_ns, settings.idle_bound_ns)
 
     def _find_launch(self, *, kept: bool) -> None:
         """When it launched: as long before the first sample of work as that has work in it.
@@ -204,7 +233,7 @@ class Activity:
             window_ns = self.input_ns - seen_ns
             self._first_work = None
             if self._straight and window_ns <= LONGEST_WINDOW_NS:
-                self.launch_ns = max(0, round(seen_ns - share * window_ns))
+                self.launch_ns = max(0, round(seen_ns - SEEN_LATE_NS - share * window_ns))
 
     def silent_at_ns(self, settings: NodeSettings) -> int:
         """When a burst is over if there is no further sign of life."""
@@ -223,7 +252,7 @@ class Activity:
         self.phase, self.ended_ns = phase, ended_ns
         self._base_bytes = self.memory_bytes
         length = round(self.work_ns - silence_ns)
-        if length <= 0:
+        if length <= 0 or self._late:
             return None
         return Burst(self.peak_bytes, length, self.launched, self.duty)
 

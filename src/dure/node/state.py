@@ -227,7 +227,9 @@ class NodeState:
         )
         burst = activity.look(look, self.settings, kept=unit.kept)
         if activity.launch_ns is not None:
-            self.history.learn_input(unit.image, activity.memory_bytes, activity.launch_ns)
+            # With no more memory than a context it says how long that took to make.
+            if activity.memory_bytes >= self.settings.context_bytes:
+                self.history.learn_input(unit.image, activity.memory_bytes, activity.launch_ns)
             activity.launch_ns = None
         if activity.share >= self.settings.light_share * activity.fair_share:
             unit.worked = True

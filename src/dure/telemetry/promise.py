@@ -1,8 +1,9 @@
 """A latency promise and what endangers it: load that grows, an allowance that burns.
 
 How late requests would be at another load follows from a queue: random arrivals at one server
-that is busy with each for as long as was measured, company and holds included. The queue is
-fitted to the series as it runs: measured over modelled latency is learned. Load is followed by
+that is busy with each for as long as was measured, company and holds included where latencies are
+reported. The queue is then fitted to the series as it runs: measured over modelled latency is
+learned. Where they are not, it is busy for as long as requests take alone. Load is followed by
 lines through windows of several lengths; their uncertainty comes from how much the counts
 really scatter and from how steeply this load has swung before without going on, which are
 learned too. There is a risk once a line that surely rises gets, within the horizon, to a load
@@ -127,7 +128,10 @@ class PromiseWatch:
                 self._fit += _FIT_STEP * (ratio - self._fit)
 
     def _service_ns(self) -> float:
-        return self.bins.busy_per_request_ns(_LEVEL_BINS)
+        if self.bins.reported:
+            return self.bins.busy_per_request_ns(_LEVEL_BINS)
+        # Beside others it is busy most of the time, also if they yield before a queue gets long.
+        return self.bins.alone_per_request_ns(_LEVEL_BINS)
 
     def _model_ns(self, service_ns: float, rate_per_s: float, share: float) -> float:
         return service_ns + waiting_ns(service_ns, rate_per_s * service_ns / NS_PER_S, share)

@@ -23,6 +23,7 @@ class Bin:
     requests: int = 0
     late: int = 0
     busy_ns: int = 0
+    alone_ns: int = 0
     elapsed_ns: int = 0
     latencies: dict[int, int] = field(default_factory=dict)
     """By bucket of `dure.domain.latency`."""
@@ -31,6 +32,7 @@ class Bin:
         """Count one reading."""
         self.elapsed_ns += elapsed_ns
         self.busy_ns += reading.busy_ns
+        self.alone_ns += reading.burst_alone_ns or reading.busy_ns
         self.late += reading.late
         for bucket, count in reading.latencies:
             self.requests += count
@@ -73,9 +75,15 @@ class RequestBins:
 
     def busy_per_request_ns(self, bins: int) -> float:
         """How long a request keeps the tenant busy, company and holds included; 0 if unknown."""
-        chosen = list(self._bins)[-bins:]
-        requests = sum(each.requests for each in chosen)
-        return sum(each.busy_ns for each in chosen) / requests if requests else 0.0
+        return self._per_request([each.busy_ns for each in list(self._bins)[-bins:]])
+
+    def alone_per_request_ns(self, bins: int) -> float:
+        """How long it would keep the tenant busy without company; 0 if unknown."""
+        return self._per_request([each.alone_ns for each in list(self._bins)[-bins:]])
+
+    def _per_request(self, spent_ns: list[int]) -> float:
+        requests = self.requests(len(spent_ns))
+        return sum(spent_ns) / requests if requests else 0.0
 
     def requests(self, bins: int) -> int:
         """Requests in the last bins."""

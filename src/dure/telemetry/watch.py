@@ -59,11 +59,10 @@ class RiskBoard:
         gone = [key for key, each in self._active.items() if now_ns - each.seen_ns >= _HOLD_NS]
         return [self._clear(now_ns, key) for key in gone]
 
-    def forget(self, tenant: TenantId) -> None:
-        """A tenant is gone; nobody needs to be told."""
+    def forget(self, now_ns: int, tenant: TenantId) -> list[RiskEvent]:
+        """Clear what is up for a tenant."""
         gone = [key for key, each in self._active.items() if each.risk.tenant == tenant]
-        for key in gone:
-            del self._active[key]
+        return [self._clear(now_ns, key) for key in gone]
 
     def risks(self) -> tuple[Risk, ...]:
         """Everything that is up."""
@@ -98,15 +97,17 @@ class RiskWatch:
             ThrashWatch(self._series(GPU_SM_ACTIVE)),
         )
 
-    def follow(self, tenant: Tenant) -> None:
-        """Watch a tenant, or take note that its promises changed."""
+    def follow(self, now_ns: int, tenant: Tenant) -> list[RiskEvent]:
+        """Watch a tenant, or take note that its promises changed; what is to be told.
+
+        What endangered another promise says nothing of a new one.
+        """
         known = self._tenants.get(tenant.id)
         if known is not None and known.tenant == tenant:
-            return
+            return []
         if known is not None and known.tenant.slo.latency == tenant.slo.latency:
             known.tenant = tenant
-            return
-        self.board.forget(tenant.id)
+            return []
         promise = None
         if tenant.slo.latency is not None:
             promise = PromiseWatch(tenant, self._series(LATENCY, tenant))
@@ -117,11 +118,12 @@ class RiskWatch:
             tenant.id,
         )
         self._tenants[tenant.id] = _Watched(tenant, promise, memory)
+        return self.board.forget(now_ns, tenant.id)
 
     def unfollow(self, tenant: TenantId) -> None:
-        """A tenant is gone."""
+        """A tenant is gone; nobody needs to be told."""
         self._tenants.pop(tenant, None)
-        self.board.forget(tenant)
+        self.board.forget(0, tenant)
 
     @property
     def tenants(self) -> tuple[TenantId, ...]:

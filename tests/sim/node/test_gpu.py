@@ -1,10 +1,12 @@
 """What NVML says of a modelled GPU, and when."""
 
+from dataclasses import replace
+
 import pytest
 
 from dure.domain.containers import TaskTable
 from dure.sim.node.model import GpuModel
-from dure.sim.node.steps import Allocate, HostWork, Kernel, Meet
+from dure.sim.node.steps import Allocate, Copy, HostWork, Kernel, Meet
 from tests.sim.node.worlds import GB, MS, Bench, container
 
 MODEL = GpuModel(sample_window_ns=200 * MS, context_ns=100 * MS)
@@ -40,6 +42,16 @@ def test_processes_that_share_a_gpu_share_its_samples() -> None:
     (table,) = tables(Bench(*two, gpus=(MODEL,)), 900)
     assert [task.sm_share for task in table.tasks] == [pytest.approx(0.5)] * 2
     assert table.gpus[0].utilization == 1.0
+
+
+def test_a_copy_may_show_as_faint_work_of_the_newest_process() -> None:
+    model = replace(MODEL, copy_busy=0.1)
+    copies = container("a", Allocate(20 * GB), Copy(20 * GB, into_gpu=True))
+    idles = container("b", Allocate(GB), HostWork(3000 * MS))
+    times_ms = range(100, 1100, 20)
+    a, b = tables(Bench(copies, idles, gpus=(model,)), *times_ms)[-1].tasks
+    assert a.sm_share == 0.0
+    assert b.sm_share == pytest.approx(0.1, abs=0.02)
 
 
 def test_memory_is_told_at_once_and_includes_the_context() -> None:

@@ -32,7 +32,7 @@ CHANGED = b"t"
 IDLE_PERIOD_NS = 250 * NS_PER_MS
 """Until told otherwise."""
 _LEAST_PERIOD_NS = 2 * NS_PER_MS
-_LOOKING = 0.1
+_LOOKING = 0.05
 """However dear a look is, no more than this part of one core goes into looking. The time it waits
 for a driver that makes contexts does not count: then looks are needed most."""
 

@@ -23,7 +23,10 @@ from dure.domain.units import NS_PER_S
 _FIND_LIMIT_S = 20.0
 _POLL_S = 0.05
 _END_LIMIT_S = 10.0
-_LOOK_EVERY_S = 0.5
+_SETTLE_S = 2.0
+"""A fresh agent loads its last parts in its first second or two; what that takes is the price of a
+start, not of queueing."""
+_LOOK_EVERY_S = 1.0
 """Each look costs the agent some milliseconds, which count as its own."""
 
 
@@ -54,6 +57,11 @@ class Manager:
             f"the agent manages {seen} of {count} containers ({' / '.join(troubles)})",
             "look at its log",
         )
+
+    def settle(self) -> None:
+        """Until the agent has started whole; at once where nobody manages."""
+        if self.agent is not None:
+            time.sleep(_SETTLE_S)
 
     def used_s(self) -> float | None:
         """Processor time that agent and monitor used so far; None where nobody manages."""

@@ -155,6 +155,7 @@ class Shard:
         record = folder / f"{row.name}-{time.time():.0f}.jsonl" if folder is not None else None
         with managed(row, host.docker_host, host.bed, record) as manager:
             manager.await_containers(containers)
+            manager.settle()
             yield manager
 
     def _give_up(self, row: Row, why: Exception) -> None:

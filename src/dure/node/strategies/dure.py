@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from dure.domain.containers import PauseWay
 from dure.domain.ids import GpuUuid
-from dure.domain.units import NS_PER_S, format_duration
-from dure.node.activity import SATURATED
+from dure.domain.units import NS_PER_MS, NS_PER_S, format_duration
+from dure.node.activity import SATURATED, Phase
 from dure.node.memory import Rooms
 from dure.node.strategies.base import Plan, Say, Scene, Verdict
 from dure.node.strategies.forecast import OVERLONG, Forecast
@@ -20,6 +20,9 @@ from dure.node.units import Unit, UnitKey
 
 UNKNOWN_AHEAD_NS = 1 * NS_PER_S
 """Stands for what is left of a burst nobody knows the end of, where deadlines are weighed."""
+
+LEAST_WAKE_NS = 2 * NS_PER_MS
+"""Ends that are foreseen are not looked at more often: beside others the last part lasts longer."""
 
 SERVED_USE = 0.8
 """A GPU with a service on it takes another turn only below this use, others below 95 %."""
@@ -61,6 +64,16 @@ class _Round:
         """Whether one more may copy its input to each of a unit's GPUs."""
         most = self.scene.settings.inputs
         return all(self.inputs.get(gpu, 0) < most for gpu in unit.gpus)
+
+    def makes_context(self, unit: Unit) -> bool:
+        """Whether a unit is in its set-up; a lock that took effect has waited for the context."""
+        locked = unit.way is PauseWay.CUDA_LOCK and not unit.taking
+        return not locked and self.forecast.setting_up(unit)
+
+    def ready(self, unit: Unit) -> bool:
+        """Whether a unit waits past its set-up, so that it could have a turn now."""
+        waits = unit.turn_ns is None and unit.activity.phase is Phase.INPUT
+        return waits and not self.forecast.setting_up(unit)
 
     def take(self, unit: Unit) -> None:
         """A unit's turn uses one place on each of its GPUs."""
@@ -150,6 +163,7 @@ class DureStrategy:
     def _turns(self, now: _Round, long: list[Unit]) -> list[UnitKey]:
         """Give turns in order; returns those who wait, next one first."""
         scene = now.scene
+        self._pass_on(now, long)
         having = [unit for unit in long if _has_turn(unit, scene.now_ns)]
         waiting = [unit for unit in long if not _has_turn(unit, scene.now_ns)]
         ahead_ns = sum(now.forecast.left_ns(unit) or UNKNOWN_AHEAD_NS for unit in having)
@@ -158,6 +172,14 @@ class DureStrategy:
             rivals = [other for other in waiting if not unit.gpus.isdisjoint(other.gpus)]
             now.verdicts[unit.key] = self._keep_turn(now, unit, rivals)
         return self._give_turns(now, waiting)
+
+    def _pass_on(self, now: _Round, long: list[Unit]) -> None:
+        """Who still makes its context gives up its turn where another could compute instead."""
+        for unit in long:
+            if unit.turn_ns is None or not now.makes_context(unit):
+                continue
+            if any(now.ready(other) and not unit.gpus.isdisjoint(other.gpus) for other in long):
+                unit.end_turn(now.scene.now_ns)
 
     def _keep_turn(self, now: _Round, unit: Unit, rivals: list[Unit]) -> Verdict:
         """Whether a unit goes on with its turn; `rivals` wait for it, the next one first."""
@@ -172,7 +194,8 @@ class DureStrategy:
             lead_ns = now.forecast.lead_ns(unit, rivals[0], not now.served.isdisjoint(unit.gpus))
             if left_ns <= lead_ns:
                 return Verdict(Say.GO, "its burst is about to end")
-            now.wakes.append(now.scene.now_ns + left_ns - lead_ns)
+            wait_ns = round((left_ns - lead_ns) / unit.activity.fair_share)
+            now.wakes.append(now.scene.now_ns + max(LEAST_WAKE_NS, wait_ns))
         now.take(unit)
         return Verdict(Say.GO, "it has its turn")
 
@@ -196,6 +219,10 @@ class DureStrategy:
         if now_ns < end_ns:
             now.wakes.append(end_ns)
             return None
+        settings = now.scene.settings
+        if all(effective_class(other, now_ns, settings) < unit.priority for other in rivals):
+            # It would be the next again at once.
+            return None
         return Verdict(Say.WAIT, "its turn is over and others wait", primed=True, to_tail=True)
 
     def _give_turns(self, now: _Round, waiting: list[Unit]) -> list[UnitKey]:
@@ -205,8 +232,13 @@ class DureStrategy:
         queue: list[UnitKey] = []
         blocked: set[GpuUuid] = set()
         now.count_inputs(waiting)
+        ready: set[GpuUuid] = set()
         for unit in waiting:
-            if now.room(unit, more) and blocked.isdisjoint(unit.gpus):
+            ready |= unit.gpus if now.ready(unit) else set()
+        for unit in waiting:
+            late = now.makes_context(unit) and not ready.isdisjoint(unit.gpus)
+            gaps = self._gaps_for(now, unit, more)
+            if not late and now.room(unit, gaps) and blocked.isdisjoint(unit.gpus):
                 now.verdicts[unit.key] = Verdict(Say.GO, "its turn has come")
                 unit.turn_class = effective_class(unit, scene.now_ns, settings)
                 now.take(unit)
@@ -218,6 +250,15 @@ class DureStrategy:
             queue.append(unit.key)
             now.verdicts[unit.key] = self._wait(now, unit)
         return queue
+
+    def _gaps_for(self, now: _Round, unit: Unit, more: dict[GpuUuid, int]) -> dict[GpuUuid, int]:
+        """Gaps in a turn are not for who is of a lower class: it would fill more than them."""
+        if not more:
+            return more
+        scene = now.scene
+        own = effective_class(unit, scene.now_ns, scene.settings)
+        above = [u for u in scene.units if u.turn_ns is not None and u.priority > own]
+        return {gpu: n for gpu, n in more.items() if not any(gpu in u.gpus for u in above)}
 
     def _wait(self, now: _Round, unit: Unit) -> Verdict:
         """Hold a unit with its input copied, or before that while others copy."""

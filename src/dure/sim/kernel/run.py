@@ -159,7 +159,8 @@ class _Loop:
         if self.machine is None:
             return
         if isinstance(event, TenantJoined):
-            self._watch.follow(event.tenant)
+            for told in self._watch.follow(event.now_ns, event.tenant):
+                self.feed(told)
         elif isinstance(event, TenantLeft):
             self._watch.unfollow(event.tenant)
         self._carry_out(event, self.machine.handle(event))

@@ -84,10 +84,12 @@ class Gpu:
 
     def copy(self, now_ns: int, size_bytes: float, done: Done, *, into_gpu: bool) -> Piece:
         """Start a copy."""
+        self._account(now_ns)
         return (self._into if into_gpu else self._out_of).begin(now_ns, size_bytes, done)
 
     def stop_copy(self, now_ns: int, piece: Piece, *, into_gpu: bool) -> float:
         """Interrupt a copy; the bytes that are left."""
+        self._account(now_ns)
         return (self._into if into_gpu else self._out_of).stop(now_ns, piece)
 
     def make_context_part(self, now_ns: int, done: Done) -> Piece:
@@ -149,6 +151,10 @@ class Gpu:
     def _account(self, now_ns: int) -> None:
         """Put what ran since the last change on the meter."""
         running = list(self._kernels.values())
+        if self.model.copy_busy and self.memory and not running:
+            span_ns = now_ns - self._meter.read_ns
+            seen_ns = round(len(self._into) * self.model.copy_busy * span_ns)
+            self._meter.count(max(self.memory), seen_ns)
         if running:
             self.busy_ns += now_ns - self._meter.read_ns
         self._meter.run_until(now_ns, running)

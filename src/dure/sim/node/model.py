@@ -47,6 +47,9 @@ class GpuModel:
     """Parts before its memory is seen: ten started together were seen after 0.6 of 1.4 s."""
     context_busy_ns: int = 0
     """Of the making of a context, how long kernels of the driver run; samples count them."""
+    copy_busy: float = 0.0
+    """Part of a window as which a copy into the GPU shows while nothing computes, though not as
+    that of its own process."""
     context_bytes: int = 512 * MIB
     """Memory of a context by itself."""
     memory_call_ns: int = 200 * NS_PER_US
@@ -75,10 +78,12 @@ SECOND_H200 = GpuModel(
     context_ns=220 * NS_PER_MS,
     context_turn_ns=145 * NS_PER_MS,
     context_busy_ns=40 * NS_PER_MS,
+    copy_busy=0.08,
 )
 """As measured on another host with an H200 and Docker: slower copies, of which several go on beside
 one another; contexts of which one takes 0.22 s, five at once 0.8 s, ten 1.4 s, twenty 3.0 s, and
-whose making shows as 4 to 31 % of a window of 0.19 s."""
+whose making shows as 4 to 31 % of a window of 0.19 s. Copies show, too: 7 to 9 % while one goes on,
+17 % while two do, as work of the program that was started last, even where that one is locked."""
 
 
 @dataclass(frozen=True, slots=True)
