@@ -11,6 +11,7 @@ from dure.domain.node_events import (
     GuardChanged,
     NodeEvent,
     PauseEnded,
+    ResumedByOthers,
     ResumeEnded,
     TableTaken,
     TimePassed,
@@ -25,6 +26,7 @@ OTHER_GPU = GpuUuid("GPU-1")
 BOTH = (PauseWay.CUDA_LOCK, PauseWay.DOCKER)
 MS = NS_PER_MS
 TOTAL = 80 * GIB
+SAMPLES_LAG_NS = 1100 * MS
 
 
 def container(
@@ -76,6 +78,9 @@ class Host:
     outside: tuple[GpuTask, ...] = ()
     used_bytes: int | None = None
     gpus: tuple[GpuUuid, ...] = (GPU, OTHER_GPU)
+    launched: set[str] = field(default_factory=set)
+    """Those whose kernel runs on though they are held."""
+    _held_ns: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.machine = NodeMachine(self.settings)
@@ -84,12 +89,15 @@ class Host:
 
     def send(self, event: NodeEvent) -> tuple[NodeInstruction, ...]:
         """Feed one event and do what is asked."""
+        if isinstance(event, ResumedByOthers):
+            self.paused.pop(event.container, None)
         asked = self.machine.handle(event)
         self.said += asked
         for each in asked:
             match each:
                 case Pause(container=name):
                     self.paused[name] = each
+                    self._held_ns[name] = self.now_ns
                     self.due.append(each)
                     self.story.append((self.now_ns, "pause", name))
                 case Resume(container=name):
@@ -144,13 +152,18 @@ class Host:
                         self.running[name].started_ns // (10 * MS) + task.program,
                         ContainerId(name),
                         task.memory_bytes,
-                        task.share,
+                        self._share(name, task),
                         task.tenant,
                     )
                     for gpu in self.running[name].gpus
                 ]
         loads = tuple(self._load(gpu, tasks) for gpu in self.gpus)
         return TaskTable(self.now_ns, loads, tuple(tasks))
+
+    def _share(self, name: str, task: Task) -> float:
+        """Samples tell for a while of before a pause, and then of nothing."""
+        held = name in self.paused and self.now_ns - self._held_ns[name] > SAMPLES_LAG_NS
+        return 0.0 if held and name not in self.launched else task.share
 
     def _load(self, gpu: GpuUuid, tasks: Iterable[GpuTask]) -> GpuLoad:
         mine = [task for task in tasks if task.gpu == gpu]

@@ -241,3 +241,54 @@ def test_a_burst_that_computed_while_it_was_held_teaches_no_length() -> None:
     seen.see(0.2, 4.5)
     seen.see(0.1, 0.5)
     assert seen.bursts == []
+
+
+def test_who_is_not_seen_while_others_fill_the_gpu_goes_on_for_longer() -> None:
+    seen = Watched()
+    seen.see(0.5, 4.5)
+    seen.see(1.0, 4.5, 0.99)
+    assert seen.see(2.4, 4.5, 0.0, utilization=1.0) is Phase.COMPUTE
+    assert seen.see(0.2, 4.5, 0.99) is Phase.COMPUTE
+    assert seen.see(3.7, 4.5, 0.0, utilization=1.0) is Phase.QUIET, "but not for ever"
+
+
+def test_silence_on_a_gpu_with_gaps_ends_a_burst_as_soon_as_samples_can_tell() -> None:
+    seen = Watched()
+    seen.see(0.5, 4.5)
+    seen.see(1.0, 4.5, 0.99)
+    assert seen.see(1.3, 4.5, 0.0, utilization=0.6) is Phase.QUIET
+
+
+def test_who_computes_long_after_it_was_held_runs_a_kernel_that_cannot_be_stopped() -> None:
+    seen = Watched()
+    seen.see(0.5, 4.5)
+    found = []
+    for seconds, memory_gib, share, kept in (
+        (1.0, 4.5, 0.99, True),  # samples may tell of before
+        (0.6, 4.5, 0.99, True),
+        (0.01, 0.0, 0.0, True),
+        (0.01, 0.5, 0.0, False),  # the next burst is another
+    ):
+        seen.see(seconds, memory_gib, share, kept=kept)
+        found.append(seen.activity.runs_on_ns is not None)
+    assert (found[0], found[1], found[3]) == (False, True, False)
+
+
+def test_an_input_counts_from_when_its_memory_was_looked_at_however_late_that_is_told() -> None:
+    activity = Activity()
+    activity.advance(NS_PER_S, held=False)
+    late = Look(NS_PER_S, 4 * GIB, 0.0, 0.0, 0.0, lag_ns=120 * NS_PER_MS)
+    activity.look(late, SETTINGS, kept=False)
+    assert activity.input_ns == 120 * NS_PER_MS
+
+
+def test_one_window_that_shows_the_work_of_others_makes_no_job_of_a_service() -> None:
+    seen = Watched()
+    seen.see(2.2, 0.5)
+    for share in (0.20, 0.15, 0.25) * 4:
+        seen.see(0.2, 0.5, share)
+    seen.see(0.2, 0.5, 0.8)
+    assert seen.activity.duty is not None
+    assert seen.activity.duty < 0.5
+    seen.see(0.6, 0.5, 0.99)
+    assert seen.activity.duty > 0.5

@@ -22,6 +22,8 @@ DUTY_SPAN_NS = 1 * NS_PER_S
 """Memory of the average use of compute."""
 DUTY_SEEN_NS = 1_500_000_000
 """Use of compute is known after this long: the samples' lag and some."""
+SUSTAINED_NS = 300_000_000
+"""A single window may show as one's own work what was another's: a service at 20 % showed 49 %."""
 FULL_WINDOW = 0.99
 """A sample of more than this does not tell when in its window, or before, the work began."""
 CLEAR_WORK = 0.5
@@ -42,6 +44,12 @@ SEEN_LATE_NS = 20_000_000
 """Samples are read every 40 ms, so they are seen this much later than their window ended."""
 SATURATED = 0.95
 """A GPU busy for this part of a window is busy all the time."""
+UNSEEN = 2.0
+"""Of several that share a GPU each window shows one; of three on an H200 one was unseen for 2.3 s.
+So silence lasts so many times longer for each of them before it is the end."""
+RUNS_ON_NS = 1_500_000_000
+"""Who is still seen to compute when it has been held for so long runs a kernel that cannot be
+stopped: samples tell of 1.1 s ago at most."""
 
 
 class Phase(Enum):
@@ -64,6 +72,10 @@ class Look:
     """How many others compute on its GPUs; who uses only part of the time counts as that part."""
     utilization: float
     """Of the busiest of its GPUs."""
+    rivals: int = 0
+    """How many others have computed there and may still do, held or not."""
+    lag_ns: int = 0
+    """How old the table is: a look waits for a driver that makes contexts."""
 
 
 @dataclass(slots=True)
@@ -90,8 +102,13 @@ class Activity:
     """Time it had run for its input when it was let go so."""
     duty: float | None = None
     """Part of the GPU's time it uses when it may."""
+    runs_on_ns: int | None = None
+    """Since when it is known to compute whether it is held or not; None: it is not."""
     _base_bytes: int = 0
     _others: float = 0.0
+    _rivals: int = 0
+    _kept_ns: int | None = None
+    """Since when it is held; None: it is not."""
     _utilization: float = 0.0
     _seen_ns: int | None = None
     _straight: bool = False
@@ -109,6 +126,8 @@ class Activity:
     _deaf_until_ns: int = 0
     """Samples until then still tell of the burst before."""
     _duty_sum_ns: float = 0.0
+    _busy_ns: float = 0.0
+    """For how long its samples have been clear ones."""
     _duty: float = 0.0
 
     @property
@@ -124,6 +143,7 @@ class Activity:
     def let_go(self, now_ns: int, *, launch: bool) -> None:
         """It was held and may go on; `launch`: with its input copied, for its turn."""
         self._alive_ns = max(self._alive_ns, now_ns)
+        self._kept_ns = None
         if launch and self.phase is Phase.INPUT:
             self.work_ns, self.launched, self.ahead_ns = 0.0, True, self.input_ns
         elif not launch:
@@ -148,28 +168,42 @@ class Activity:
         rose = look.memory_bytes - before >= RISE_BYTES or look.memory_bytes > before == 0
         self.memory_bytes, self.share = look.memory_bytes, look.share
         self._others, self._utilization = look.others, look.utilization
+        self._rivals = look.rivals
         if rose or before - look.memory_bytes >= RISE_BYTES or self._works(look.now_ns):
             self._alive_ns = look.now_ns
         if self.active:
+            self._notice_running_on(look.now_ns, kept=kept)
             return self._go_on(look, rose, settings, kept=kept)
+        self._kept_ns = self.runs_on_ns = None
         self._base_bytes = min(self._base_bytes, look.memory_bytes)
         if look.memory_bytes == 0:
             self.phase = Phase.ABSENT
         elif rose or (self._works(look.now_ns) and not kept):
             self.phase = Phase.INPUT if rose else Phase.COMPUTE
             self.peak_bytes = look.memory_bytes
-            self.work_ns = self.input_ns = self.resumed_ns = self._duty_sum_ns = 0.0
+            self.work_ns = self.input_ns = float(look.lag_ns if rose else 0)
+            self.resumed_ns = self._duty_sum_ns = 0.0
             self.launched, self.launch_ns = False, None
             self._straight = rose and look.now_ns >= self._deaf_until_ns
             self._first_work = self._faint = self._echo = None
             self._late = False
         return None
 
+    def _notice_running_on(self, now_ns: int, *, kept: bool) -> None:
+        """Whether it computes though it has been held for longer than samples lag."""
+        if not kept:
+            self._kept_ns = None
+        elif self._kept_ns is None:
+            self._kept_ns = now_ns
+        elif now_ns - self._kept_ns >= RUNS_ON_NS and self.share >= CLEAR_WORK:
+            self.runs_on_ns = now_ns
+
     def _go_on(self, look: Look, rose: bool, settings: NodeSettings, *, kept: bool) -> Burst | None:
         """One table within a burst."""
         self.peak_bytes = max(self.peak_bytes, look.memory_bytes)
         if rose and self.phase is Phase.INPUT:
-            self.work_ns = self.input_ns = self.resumed_ns = 0.0
+            self.work_ns = self.input_ns = float(look.lag_ns)
+            self.resumed_ns = 0.0
             self._straight = look.now_ns >= self._deaf_until_ns
         self._hear(look.now_ns, settings, kept=kept)
         taken = self.peak_bytes - self._base_bytes
@@ -237,8 +271,13 @@ class Activity:
 
     def silent_at_ns(self, settings: NodeSettings) -> int:
         """When a burst is over if there is no further sign of life."""
-        computes = self.phase is Phase.COMPUTE
-        return self._alive_ns + (settings.quiet_ns if computes else settings.idle_bound_ns)
+        if self.phase is not Phase.COMPUTE:
+            return self._alive_ns + settings.idle_bound_ns
+        if self._utilization < SATURATED or self.share > WORK_SHARE:
+            return self._alive_ns + settings.quiet_ns
+        # Others compute, and samples may be of them only.
+        unseen_ns = round((1 + UNSEEN * max(1, self._rivals)) * settings.quiet_ns)
+        return self._alive_ns + min(unseen_ns, settings.turn_ns)
 
     def listen(self, now_ns: int, settings: NodeSettings) -> Burst | None:
         """End a burst that has been silent for too long; not asked while it is kept."""
@@ -270,6 +309,7 @@ class Activity:
         span = min(self._duty_sum_ns, DUTY_SPAN_NS)
         self._duty += elapsed / (span + elapsed) * (self.share - self._duty)
         self._duty_sum_ns += elapsed
+        self._busy_ns = self._busy_ns + elapsed if self.share >= CLEAR_WORK else 0.0
         if self._duty_sum_ns >= DUTY_SEEN_NS:
             # Rising samples are the lag of a burst that began: the larger figure counts.
-            self.duty = max(self._duty, self.share)
+            self.duty = max(self._duty, self.share if self._busy_ns >= SUSTAINED_NS else 0.0)

@@ -139,8 +139,9 @@ def paused(state: NodeState, track: Track, event: PauseEnded) -> list[NodeInstru
     track.way = event.way
     if track.grip is Grip.TAKING:
         track.grip = Grip.HELD
+        unit = state.unit_of(track)
+        unit.context_made = unit.context_made or event.way is PauseWay.CUDA_LOCK
         if event.way is PauseWay.CUDA_LOCK and state.now_ns - track.held_ns >= COPY_WAITED_NS:
-            unit = state.unit_of(track)
             # With no more memory than a context it waited for that to be made, not for a copy.
             more = unit.activity.memory_bytes >= state.settings.context_bytes
             unit.primed = unit.primed or more

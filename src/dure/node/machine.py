@@ -18,6 +18,8 @@ from dure.domain.node_events import (
     ContainerEnded,
     ContainerStarted,
     ContainerStopping,
+    GpuRiskCleared,
+    GpuRiskRaised,
     GuardChanged,
     NodeEvent,
     PausedByOthers,
@@ -204,6 +206,14 @@ class NodeMachine:
         self.state.missing = event.missing
         return []
 
+    def _risk_raised(self, event: GpuRiskRaised) -> list[NodeInstruction]:
+        said = self.state.strains.raised(event.now_ns, event.gpu, event.risk)
+        return [Tell(None, said)] if said is not None else []
+
+    def _risk_cleared(self, event: GpuRiskCleared) -> list[NodeInstruction]:
+        said = self.state.strains.cleared(event.gpu, event.series, event.risk_kind)
+        return [Tell(None, said)] if said is not None else []
+
     def _time(self, event: TimePassed) -> list[NodeInstruction]:
         return []
 
@@ -211,7 +221,10 @@ class NodeMachine:
 
     def _settle(self, updated: bool) -> list[NodeInstruction]:
         """Let the strategy decide, within the rules, and ask for what that changes."""
-        asked = self._overdue()
+        asked: list[NodeInstruction] = [
+            Tell(None, said) for said in self.state.strains.expire(self.state.now_ns)
+        ]
+        asked += self._overdue()
         self._plan = self.strategy.plan(self._scene(updated))
         self._verdicts = safety.overrule(self.state, self._plan)
         for unit in self.state.units.values():
@@ -237,6 +250,8 @@ class NodeMachine:
             gpus={uuid: gpu.state() for uuid, gpu in state.gpus.items()},
             history=state.history,
             settings=self.settings,
+            crowded=state.strains.crowded(),
+            filling=state.strains.filling(),
             freeze_ns=round(median(state.freezes_ns)) if state.freezes_ns else None,
         )
 
@@ -295,7 +310,7 @@ class NodeMachine:
     def _wake(self) -> list[NodeInstruction]:
         """Ask to be woken when time alone changes something."""
         state, settings, now = self.state, self.settings, self.state.now_ns
-        times = [self._plan.wake_ns] if self._plan.wake_ns is not None else []
+        times = [t for t in (self._plan.wake_ns, state.strains.next_ns()) if t is not None]
         queued = any(unit.gripped for unit in state.units.values())
         if queued:
             still = [gpu.still_ns for gpu in state.gpus.values()]
@@ -330,6 +345,8 @@ class NodeMachine:
         PersonResumed: _person_resumed,
         PersonExempted: _person_exempted,
         GuardChanged: _guard,
+        GpuRiskRaised: _risk_raised,
+        GpuRiskCleared: _risk_cleared,
         TimePassed: _time,
     }
 

@@ -9,6 +9,9 @@ from dure.domain.errors import InputError
 from dure.node.history import ImageRecord
 from dure.node.settings import NodeSettings
 
+IMAGE = "image"
+"""Beside the settings: the machine as it was, where it was not new."""
+
 
 def note_settings(settings: NodeSettings) -> dict[str, Any]:
     """Strategy, ways and history; every other setting is the default's."""

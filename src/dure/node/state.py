@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from dure.domain.containers import Container, GpuLoad, GpuTask, TaskTable
 from dure.domain.ids import ContainerId, GpuUuid
 from dure.domain.node_events import Missing
-from dure.node.activity import RISE_BYTES, SATURATED, WORK_SHARE, Look
+from dure.node.activity import RISE_BYTES, SATURATED, WORK_SHARE, Look, Phase
 from dure.node.history import Burst, History
 from dure.node.settings import NodeSettings
+from dure.node.strain import Strains
 from dure.node.strategies.base import GpuState
 from dure.node.tracks import Track
 from dure.node.units import Unit, UnitKey, unit_key
@@ -18,6 +19,8 @@ WAITING_POWER_SHARE = 0.35
 
 Ranks of a collective that wait for one another draw some 200 W of an H200's 700.
 """
+HEAVY_SHARE = 0.75
+"""Who shows this much in a window in which no other job did is one; services showed up to 0.5."""
 FULL_SPAN_NS = 1_500_000_000
 """A GPU in use for this long without a gap has none; a training step may take a second."""
 
@@ -54,6 +57,8 @@ class NodeState:
     tracks: dict[ContainerId, Track] = field(default_factory=dict)
     units: dict[UnitKey, Unit] = field(default_factory=dict)
     gpus: dict[GpuUuid, Gpu] = field(default_factory=dict)
+    strains: Strains = field(default_factory=Strains)
+    """Risks foreseen for each GPU."""
     freezes_ns: tuple[int, ...] = ()
     """How long the last freezes took to take effect."""
 
@@ -132,9 +137,11 @@ class NodeState:
         for gone in self.gpus.keys() - {load.gpu for load in table.gpus}:
             del self.gpus[gone]
         crowds = self._crowds()
+        rivals = self.count(lambda unit: unit.activity.phase is Phase.COMPUTE)
+        lag_ns = max(0, self.now_ns - table.taken_ns)
         for unit in self.units.values():
             if unit.gpus:
-                self._look(unit, crowds)
+                self._look(unit, crowds, rivals(unit), lag_ns)
 
     def _crowds(self) -> dict[GpuUuid, float]:
         """How many compute on each GPU; who uses only part of the time counts as that part."""
@@ -211,7 +218,9 @@ class NodeState:
                 burst = unit.activity.listen(now_ns, self.settings)
                 self._followed(unit, burst, was_active=True)
 
-    def _look(self, unit: Unit, crowds: dict[GpuUuid, float]) -> None:
+    def _look(
+        self, unit: Unit, crowds: dict[GpuUuid, float], rivals: int = 0, lag_ns: int = 0
+    ) -> None:
         """Follow the bursts of one unit."""
         activity = unit.activity
         was_active = activity.active
@@ -224,6 +233,8 @@ class NodeState:
                 (self.gpus[gpu].load.utilization for gpu in unit.gpus if gpu in self.gpus),
                 default=0.0,
             ),
+            rivals,
+            lag_ns,
         )
         burst = activity.look(look, self.settings, kept=unit.kept)
         if activity.launch_ns is not None:
@@ -233,6 +244,8 @@ class NodeState:
             activity.launch_ns = None
         if activity.share >= self.settings.light_share * activity.fair_share:
             unit.worked = True
+        if activity.share >= HEAVY_SHARE and look.others < self.settings.light_share:
+            unit.heavy = True
         self._followed(unit, burst, was_active=was_active)
 
     def _followed(self, unit: Unit, burst: Burst | None, *, was_active: bool) -> None:
@@ -246,6 +259,7 @@ class NodeState:
             unit.end_turn(self.now_ns)
             unit.primed, unit.must_go_until_ns = False, 0
             unit.carried_ns = 0
+            unit.context_made = unit.context_made and unit.activity.memory_bytes > 0
             unit.seen_ticks = max(track.newest_ticks for track in unit.tracks)
 
     def _keeps_place(self, unit: Unit) -> bool:

@@ -5,8 +5,8 @@ from typing import NewType
 
 from dure.domain.containers import Container, PauseWay
 from dure.domain.ids import ContainerId, GpuUuid
-from dure.node.activity import Activity
-from dure.node.history import History, ImageRecord
+from dure.node.activity import Activity, Phase
+from dure.node.history import SAME_PEAK, History, ImageRecord
 from dure.node.settings import NodeSettings
 from dure.node.tracks import Grip, Track
 
@@ -46,10 +46,14 @@ class Unit:
     """Start of the newest process it had when its last burst ended."""
     worked: bool = False
     """It has used about all of the GPU's time it could get: no service does."""
+    heavy: bool = False
+    """It has used most of the GPU's time while nobody else computed: it is a job."""
     turn_class: int = 0
     """Its class when its turn came, lifted by what it had waited."""
     primed: bool = False
     """Held with its input copied, so that it computes as soon as it is let go."""
+    context_made: bool = False
+    """A lock took effect on it, which waits for the making of a CUDA context."""
     must_go_until_ns: int = 0
     """Let go by a deadline: not held again until then or until its burst ends."""
     remark: str = ""
@@ -169,7 +173,11 @@ class Unit:
 
     def record(self, history: History) -> ImageRecord | None:
         """What is remembered of tasks like this one, if that is clear by now."""
-        return history.find(self.image, self.activity.memory_bytes)
+        record = history.find(self.image, self.activity.memory_bytes)
+        computes = self.activity.phase is Phase.COMPUTE
+        if record is not None and computes and self.activity.peak_bytes < _own(record):
+            return None  # it computes with less memory than those, so it is none of them
+        return record
 
     def burst_ns(self, history: History) -> int | None:
         """How long its bursts last, by its label or as learned."""
@@ -197,3 +205,8 @@ class Unit:
             limit = settings.max_freeze_ns
         stated = self.max_wait_ns
         return limit if stated is None else min(limit, stated)
+
+
+def _own(record: ImageRecord) -> float:
+    """Memory that a task of this size has at least."""
+    return SAME_PEAK * record.peak_bytes

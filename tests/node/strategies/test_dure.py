@@ -411,12 +411,16 @@ def test_a_lock_that_waited_for_a_context_does_not_count_as_an_input() -> None:
 
 def test_who_is_held_in_its_set_up_brings_its_input_when_the_first_computes() -> None:
     host = host_with(known("job", 3.0), ways=LOCK)
+    host.prompt = False  # a lock waits for the context
     for name in ("a", "b", "c"):
         host.start(container(name, image="job"))
         host.work(name, 0.5)
     host.run(20 * MS)
     assert set(host.paused) == {"c"}
     host.work("a", 4.0, share=1.0)
+    host.look()
+    host.prompt = True
+    host.answer()
     host.run(20 * MS)
     assert not host.paused, "the link is free for it"
     for name in ("b", "c"):

@@ -1,8 +1,10 @@
 """The model gives back what was measured on two hosts with an H200 and Docker."""
 
+from dataclasses import replace
+
 import pytest
 
-from dure.sim.node.benches.loads import SIZES, Size
+from dure.sim.node.benches.loads import SIZES, Size, mixed
 from dure.sim.node.model import SECOND_H200, GpuModel
 from dure.sim.node.results import NodeResult
 from tests.sim.node.worlds import outcome, products
@@ -76,3 +78,24 @@ def test_the_bounds_hold_on_both_hosts(size: Size, gpu: GpuModel, mode: str) -> 
     ((_, makespan, mean),) = [bound for bound in size.bounds if bound[0] == mode]
     assert managed.makespan_s <= makespan * plain.makespan_s
     assert managed.mean_s <= mean * plain.mean_s
+
+
+def p95_ms(mode: str, *, alone: bool = False) -> float:
+    """Of a service among unlike containers, all of one image, as on the second host."""
+    specs = [replace(spec, image="bench") for spec in mixed()]
+    # Service and trainer have but their contexts, which says nothing of what they are.
+    specs = [
+        replace(spec, steps=spec.steps[1:]) if spec.name in ("service", "trainer") else spec
+        for spec in specs
+    ]
+    result = outcome(*(specs[:1] if alone else specs), gpus=(SECOND_H200,), mode=mode)
+    (found,) = [each.p95_ms for each in result.containers if each.name == "service"]
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("mode", ["dure-docker", "dure-cuda-lock", "dure-lock-only"])
+def test_a_service_beside_jobs_of_its_own_image_keeps_its_bounds(mode: str) -> None:
+    alone, plain, managed = p95_ms("plain", alone=True), p95_ms("plain"), p95_ms(mode)
+    assert managed <= 2.5 * alone
+    assert managed <= 0.5 * plain

@@ -87,3 +87,12 @@ def test_a_kernel_shorter_than_a_slice_waits_for_its_turn(others: int) -> None:
     # Its context is there at 200 ms; then every other has its slice, one of them half of it.
     waits_ms = (others - 0.5) * MODEL.slice_ns / MS
     assert (bench.ended_ms("short") or 0.0) - 200.0 == pytest.approx(waits_ms + 0.5, rel=0.08)
+
+
+def test_a_window_that_several_share_may_show_one_of_them_only() -> None:
+    model = replace(MODEL, sample_one=True)
+    both = [container(name, Meet("start"), Kernel(4000 * MS)) for name in ("a", "b")]
+    seen = tables(Bench(*both, gpus=(model,)), *range(900, 3900, 200))
+    shares = [tuple(task.sm_share for task in table.tasks) for table in seen]
+    assert {0.0, 1.0} == {round(share, 6) for pair in shares for share in pair}
+    assert {pair.index(max(pair)) for pair in shares} == {0, 1}, "now this one, now that one"

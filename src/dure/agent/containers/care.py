@@ -22,6 +22,7 @@ from dure.client.containers import PauseWith
 from dure.devices.nvml import GpuFacts
 from dure.domain.containers import PauseWay
 from dure.domain.errors import DureError, InputError
+from dure.domain.events import ReadingsTaken, RiskCleared, RiskRaised
 from dure.domain.ids import GpuUuid
 from dure.node.machine import NodeMachine
 from dure.node.notes import note_settings
@@ -68,6 +69,11 @@ class Care:
         self._monitor.start()
         self._watcher.start()
         self._memory.start()
+
+    def heed(self, gpu: str, event: ReadingsTaken | RiskRaised | RiskCleared) -> None:
+        """Something is foreseen on a GPU: the order of containers follows."""
+        if not isinstance(event, ReadingsTaken):
+            self._manager.take_risk(GpuUuid(gpu), event)
 
     def stop(self) -> None:
         """Let everybody go while all that is needed for it is still there, then end the rest."""

@@ -16,7 +16,7 @@ from dure.agent.containers.processes import Known, ProcessBook
 from dure.devices.nvml import GpuFacts
 from dure.domain.containers import GpuLoad, GpuTask, TaskTable
 from dure.domain.ids import GpuUuid
-from dure.domain.units import NS_PER_MS, NS_PER_S
+from dure.domain.units import MIB, NS_PER_MS, NS_PER_S
 
 _SLOW_NS = 40 * NS_PER_MS
 """Between two readings of what NVML averages: a quarter of its shortest window, 1/6 s."""
@@ -30,6 +30,8 @@ _LONGEST_WINDOW_NS = NS_PER_S
 """NVML's samples cover 1/6 to 1 s."""
 _SHORTEST_WINDOW_NS = 50 * NS_PER_MS
 _US_PER_S = 1_000_000
+_FREED_BYTES = 16 * MIB
+"""Smaller changes of memory are housekeeping of the driver."""
 _POWER_STEP = 0.02
 """Of the limit: power moves all the time, and less than this is no news."""
 
@@ -273,3 +275,13 @@ def _steady(before: float | None, now: float | None, limit: float | None) -> flo
 def same(one: TaskTable | None, other: TaskTable) -> bool:
     """Whether two tables say the same, whenever they were taken."""
     return one is not None and one.gpus == other.gpus and one.tasks == other.tasks
+
+
+def gave_back(before: TaskTable | None, now: TaskTable) -> bool:
+    """Whether a process that is still there has given memory back."""
+    if before is None:
+        return False
+    had = {(task.gpu, task.pid): task.memory_bytes for task in before.tasks}
+    return any(
+        task.memory_bytes <= had.get((task.gpu, task.pid), 0) - _FREED_BYTES for task in now.tasks
+    )

@@ -7,6 +7,7 @@ containers go: a machine that fails is replaced by a new one, and what the old o
 """
 
 import logging
+import pickle
 import queue
 import threading
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from dure.agent.containers.hands import Hands
 from dure.agent.containers.lanes import Done
@@ -22,12 +23,15 @@ from dure.agent.containers.ports import ContainerMachine, PauseJournal, Pauser
 from dure.agent.events import EventLog
 from dure.domain.containers import Container, NodeView, PauseWay, TaskTable
 from dure.domain.errors import DureError
-from dure.domain.ids import ContainerId
+from dure.domain.events import RiskCleared, RiskRaised
+from dure.domain.ids import ContainerId, GpuUuid
 from dure.domain.node_events import (
     ContainerChanged,
     ContainerEnded,
     ContainerStarted,
     ContainerStopping,
+    GpuRiskCleared,
+    GpuRiskRaised,
     GuardChanged,
     Missing,
     NodeEvent,
@@ -46,12 +50,15 @@ from dure.domain.node_instructions import (
     WakeAt,
 )
 from dure.domain.units import NS_PER_MS, NS_PER_S
+from dure.kit.taps import Tap
 from dure.node.history import ImageRecord
 from dure.runtimes.events import RuntimeEvent, RuntimeEventKind
 
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+
+NodeTap = Tap[tuple[NodeEvent, tuple[NodeInstruction, ...]]]
 
 _ANSWER_S = 10.0
 _LONGEST_WAIT_NS = 500 * NS_PER_MS
@@ -78,6 +85,8 @@ class Manager:
     dry_run: bool = False
     record: Callable[[NodeEvent, tuple[NodeInstruction, ...]], None] | None = None
     """Where every event and its answer is written down."""
+    taps: list[NodeTap] = field(default_factory=list)
+    """Recordings under way."""
     clock: Callable[[], int] = time.monotonic_ns
     last_round_ns: int = 0
     troubles: dict[str, str] = field(default_factory=dict)
@@ -174,9 +183,21 @@ class Manager:
         """Somebody this depends on is away, and why; None: he is back."""
         self._inbox.put(lambda: self._troubled(who, what))
 
+    def take_risk(self, gpu: GpuUuid, event: RiskRaised | RiskCleared) -> None:
+        """Something is foreseen on a GPU, or no longer."""
+
+        def heed() -> None:
+            now_ns = self.clock()
+            if isinstance(event, RiskRaised):
+                self._decide(GpuRiskRaised(now_ns, gpu, event.risk))
+            else:
+                self._decide(GpuRiskCleared(now_ns, gpu, event.series, event.kind))
+
+        self._inbox.put(heed)
+
     def person(self, make: Callable[[int], NodeEvent]) -> None:
         """A person's wish, as an event of this moment; raises what the machine refuses."""
-        self.call(lambda: self._carry_out(self._machine.handle(make(self.clock()))))
+        self.call(lambda: self._carry_out(self._handle(make(self.clock()))))
 
     def person_resumes(self, id_: ContainerId) -> None:
         """`dure node resume`, which also ends a pause that Dure knows nothing of."""
@@ -197,6 +218,15 @@ class Manager:
 
     def _learned(self) -> tuple[ImageRecord, ...]:
         return self._machine.history()
+
+    def begin_record(self, tap: NodeTap) -> ContainerMachine:
+        """Let a tap see everything from now on; a copy of the machine as it is now."""
+
+        def begin() -> bytes:
+            self.taps.append(tap)
+            return pickle.dumps(self._machine)
+
+        return cast("ContainerMachine", pickle.loads(self.call(begin)))
 
     def settled(self, container: ContainerId) -> bool:
         """Whether nothing is under way for a container."""
@@ -244,28 +274,29 @@ class Manager:
         if self._given_up:
             return
         try:
-            instructions = self._machine.handle(event)
+            instructions = self._handle(event)
         except Exception as error:  # noqa: BLE001, no decision is worth a frozen container
             self._machine_failed(error, event.now_ns)
             return
         self._carry_out(instructions)
-        if self.record is not None:
-            self._write_down(self.record, event, instructions)
 
-    def _write_down(
-        self,
-        record: Callable[[NodeEvent, tuple[NodeInstruction, ...]], None],
-        event: NodeEvent,
-        instructions: tuple[NodeInstruction, ...],
-    ) -> None:
-        try:
-            record(event, instructions)
-        except (OSError, ValueError) as error:
-            self.record = None
-            _log.warning("the recording ends: %s", error)
+    def _handle(self, event: NodeEvent) -> tuple[NodeInstruction, ...]:
+        """Ask the machine, before the eyes of those who record."""
+        instructions = self._machine.handle(event)
+        if self.taps:
+            self.taps = [tap for tap in self.taps if tap.add((event, instructions))]
+        if self.record is not None:
+            try:
+                self.record(event, instructions)
+            except (OSError, ValueError) as error:
+                self.record = None
+                _log.warning("the recording ends: %s", error)
+        return instructions
 
     def _machine_failed(self, error: Exception, now_ns: int) -> None:
         _log.error("deciding about containers failed", exc_info=error)
+        for tap in self.taps:
+            tap.end("deciding failed; see the log")
         self._hands.let_all_go()
         recent = [at for at in self._failed_ns if now_ns - at < _FAILURES_FORGOTTEN_NS]
         self._failed_ns = [*recent, now_ns]

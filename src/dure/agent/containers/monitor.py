@@ -17,7 +17,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dure.agent.containers.looking import Looker, same
+from dure.agent.containers.looking import Looker, gave_back, same
+from dure.agent.containers.pacing import Pace
 from dure.agent.containers.processes import ProcessBook, container_finder
 from dure.agent.containers.table_memory import TableWriter
 from dure.devices.nvml_watch import NvmlWatch
@@ -31,10 +32,6 @@ PERIOD = struct.Struct("=Q")
 CHANGED = b"t"
 IDLE_PERIOD_NS = 250 * NS_PER_MS
 """Until told otherwise."""
-_LEAST_PERIOD_NS = 2 * NS_PER_MS
-_LOOKING = 0.05
-"""However dear a look is, no more than this part of one core goes into looking. The time it waits
-for a driver that makes contexts does not count: then looks are needed most."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,6 +60,8 @@ class Monitor:
 
     looker: Looker
     memory: TableWriter
+    freed: bool = False
+    """At the last look a program had less memory than before."""
     _written: TaskTable | None = None
 
     def tick(self, now_ns: int) -> tuple[bool, int]:
@@ -70,6 +69,7 @@ class Monitor:
         began_ns = time.monotonic_ns()
         table = self.looker.look(now_ns)
         changed = not same(self._written, table)
+        self.freed = changed and gave_back(self._written, table)
         if changed:
             self.memory.publish(table)
             self._written = table
@@ -81,6 +81,7 @@ class Monitor:
 def watch(monitor: Monitor, line: socket.socket) -> None:
     """Look and wait; returns when the line is broken."""
     period_ns = IDLE_PERIOD_NS
+    pace = Pace()
     poller = select.poll()
     poller.register(line.fileno(), select.POLLIN)
     while True:
@@ -88,10 +89,10 @@ def watch(monitor: Monitor, line: socket.socket) -> None:
         changed, _ = monitor.tick(began_ns)
         if changed and not _tell(line):
             return
-        rest_ns = round((time.process_time_ns() - used_ns) / _LOOKING)
+        used_ns = time.process_time_ns() - used_ns
+        pace.looked(began_ns, time.monotonic_ns(), used_ns, freed=monitor.freed)
         while True:
-            due_ns = began_ns + max(period_ns, _LEAST_PERIOD_NS, rest_ns)
-            left_ns = due_ns - time.monotonic_ns()
+            left_ns = pace.due_ns(period_ns) - time.monotonic_ns()
             if left_ns <= 0 or not poller.poll(max(1, left_ns // NS_PER_MS)):
                 break
             told_ns = _told(line, period_ns)

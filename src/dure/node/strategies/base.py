@@ -78,6 +78,10 @@ class Scene:
     gpus: Mapping[GpuUuid, GpuState]
     history: History
     settings: NodeSettings
+    crowded: Mapping[GpuUuid, str] = field(default_factory=dict)
+    """GPUs for which a risk is foreseen that a smaller crowd helps, and why."""
+    filling: Mapping[GpuUuid, str] = field(default_factory=dict)
+    """GPUs whose memory is foreseen to be full, and why."""
     freeze_ns: int | None = None
     """How long a freeze takes to take effect here; None: there was none yet."""
 

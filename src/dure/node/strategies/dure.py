@@ -14,6 +14,7 @@ from dure.domain.units import NS_PER_MS, NS_PER_S, format_duration
 from dure.node.activity import SATURATED, Phase
 from dure.node.memory import Rooms
 from dure.node.strategies.base import Plan, Say, Scene, Verdict
+from dure.node.strategies.breaks import Breaks
 from dure.node.strategies.forecast import OVERLONG, Forecast
 from dure.node.strategies.order import effective_class, in_order
 from dure.node.units import Unit, UnitKey
@@ -23,6 +24,9 @@ UNKNOWN_AHEAD_NS = 1 * NS_PER_S
 
 LEAST_WAKE_NS = 2 * NS_PER_MS
 """Ends that are foreseen are not looked at more often: beside others the last part lasts longer."""
+
+SERVES_ON_NS = 10 * NS_PER_S
+"""A service that was silent for so long is none for those who compute."""
 
 SERVED_USE = 0.8
 """A GPU with a service on it takes another turn only below this use, others below 95 %."""
@@ -39,8 +43,8 @@ class _Round:
     """Turns in use on each GPU."""
     inputs: dict[GpuUuid, int] = field(default_factory=dict)
     """Inputs that are being copied to each GPU."""
-    served: set[GpuUuid] = field(default_factory=set)
-    """GPUs on which somebody runs beside who feels each one more that computes."""
+    served: dict[GpuUuid, int] = field(default_factory=dict)
+    """GPUs on which services run beside, who feel each one more that computes, and their class."""
     wakes: list[int] = field(default_factory=list)
 
     def count_inputs(self, waiting: list[Unit]) -> None:
@@ -65,15 +69,21 @@ class _Round:
         most = self.scene.settings.inputs
         return all(self.inputs.get(gpu, 0) < most for gpu in unit.gpus)
 
-    def makes_context(self, unit: Unit) -> bool:
-        """Whether a unit is in its set-up; a lock that took effect has waited for the context."""
-        locked = unit.way is PauseWay.CUDA_LOCK and not unit.taking
-        return not locked and self.forecast.setting_up(unit)
-
     def ready(self, unit: Unit) -> bool:
         """Whether a unit waits past its set-up, so that it could have a turn now."""
         waits = unit.turn_ns is None and unit.activity.phase is Phase.INPUT
-        return waits and not self.forecast.setting_up(unit)
+        before_input = self.forecast.setting_up(unit) or self.forecast.bare(unit)
+        return waits and not before_input
+
+    def serve(self, unit: Unit) -> None:
+        """A unit is a service."""
+        for gpu in unit.gpus:
+            self.served[gpu] = max(self.served.get(gpu, unit.priority), unit.priority)
+
+    def guarded(self, unit: Unit) -> bool:
+        """Whether a service of a higher class than a unit's is on one of its GPUs."""
+        own = effective_class(unit, self.scene.now_ns, self.scene.settings)
+        return any(self.served.get(gpu, own) > own for gpu in unit.gpus)
 
     def take(self, unit: Unit) -> None:
         """A unit's turn uses one place on each of its GPUs."""
@@ -92,23 +102,25 @@ class DureStrategy:
 
     name: str = "dure"
     prefers: PauseWay | None = None
+    _breaks: Breaks = field(default_factory=Breaks)
 
     def plan(self, scene: Scene) -> Plan:
         """Admit by memory, let the short run beside, give the long their turns in order."""
         if not scene.settings.ways:
             return Plan()
         now = _Round(scene, Forecast(scene))
+        self._breaks.follow(scene.units, scene.now_ns)
         starving = self._admission(now)
         active = [u for u in scene.units if u.activity.active and u.key not in now.verdicts]
         for unit in active:
             light = now.forecast.light(unit)
             if light is not None:
                 now.verdicts[unit.key] = Verdict(Say.BESIDE, light)
-                now.served |= unit.gpus
-        for unit in scene.bystanders:
+                now.serve(unit)
+        for unit in (*scene.units, *scene.bystanders):
             # A service under the shim, or one that is exempt, feels a crowd as any other does.
-            if unit.activity.active and now.forecast.light(unit) is not None:
-                now.served |= unit.gpus
+            if unit.key not in now.verdicts and _serves(unit, now.forecast):
+                now.serve(unit)
         long = [unit for unit in active if unit.key not in now.verdicts and self._pays(now, unit)]
         queue = self._turns(now, long)
         wake_ns = min(now.wakes, default=None)
@@ -131,12 +143,15 @@ class DureStrategy:
         blocked: set[GpuUuid] = set()
         for unit in in_order(fresh, 0, scene.now_ns, scene.history, settings):
             shortage = rooms.shortage(unit, scene.history)
-            if shortage is None and blocked.isdisjoint(unit.gpus):
+            filling = [scene.filling[gpu] for gpu in sorted(unit.gpus) if gpu in scene.filling]
+            if shortage is None and not filling and blocked.isdisjoint(unit.gpus):
                 unit.admitted = True
                 rooms.promise(unit, scene.history)
                 continue
             starving.append(unit)
             reason = shortage.sentence() if shortage else "another waits for memory before it"
+            if shortage is None and filling:
+                reason = f"memory is about to be full: {filling[0]}"
             now.verdicts[unit.key] = Verdict(Say.MEMORY, reason)
             waited_ns = scene.now_ns - unit.wait_ns if unit.wait_ns is not None else 0
             if waited_ns >= settings.ageing_ns:
@@ -151,7 +166,7 @@ class DureStrategy:
         burst_ns = now.forecast.burst_ns(unit)
         if burst_ns is None or now.forecast.pays(burst_ns, now.forecast.way(unit)):
             return True
-        if not now.served.isdisjoint(unit.gpus):
+        if not unit.gpus.isdisjoint(now.served) or not unit.gpus.isdisjoint(now.scene.crowded):
             # It costs more than it brings, except to the service beside it.
             return True
         reason = f"its bursts of {format_duration(burst_ns)} are too short to be worth a wait"
@@ -164,10 +179,12 @@ class DureStrategy:
         """Give turns in order; returns those who wait, next one first."""
         scene = now.scene
         self._pass_on(now, long)
-        having = [unit for unit in long if _has_turn(unit, scene.now_ns)]
-        waiting = [unit for unit in long if not _has_turn(unit, scene.now_ns)]
+        having = [unit for unit in long if _has_turn(unit, scene)]
+        waiting = [unit for unit in long if not _has_turn(unit, scene)]
         ahead_ns = sum(now.forecast.left_ns(unit) or UNKNOWN_AHEAD_NS for unit in having)
-        waiting = in_order(waiting, ahead_ns, scene.now_ns, scene.history, scene.settings)
+        waiting = in_order(
+            waiting, ahead_ns, scene.now_ns, scene.history, scene.settings, scene.crowded
+        )
         for unit in sorted(having, key=lambda u: (u.turn_ns or 0, u.key)):
             rivals = [other for other in waiting if not unit.gpus.isdisjoint(other.gpus)]
             now.verdicts[unit.key] = self._keep_turn(now, unit, rivals)
@@ -175,8 +192,10 @@ class DureStrategy:
 
     def _pass_on(self, now: _Round, long: list[Unit]) -> None:
         """Who still makes its context gives up its turn where another could compute instead."""
+        if not now.scene.updated:
+            return  # its context may have been made since the last table
         for unit in long:
-            if unit.turn_ns is None or not now.makes_context(unit):
+            if unit.turn_ns is None or not now.forecast.setting_up(unit):
                 continue
             if any(now.ready(other) and not unit.gpus.isdisjoint(other.gpus) for other in long):
                 unit.end_turn(now.scene.now_ns)
@@ -191,7 +210,7 @@ class DureStrategy:
             return over
         left_ns = now.forecast.left_ns(unit)
         if left_ns is not None:
-            lead_ns = now.forecast.lead_ns(unit, rivals[0], not now.served.isdisjoint(unit.gpus))
+            lead_ns = now.forecast.lead_ns(unit, rivals[0], not unit.gpus.isdisjoint(now.served))
             if left_ns <= lead_ns:
                 return Verdict(Say.GO, "its burst is about to end")
             wait_ns = round((left_ns - lead_ns) / unit.activity.fair_share)
@@ -236,9 +255,10 @@ class DureStrategy:
         for unit in waiting:
             ready |= unit.gpus if now.ready(unit) else set()
         for unit in waiting:
-            late = now.makes_context(unit) and not ready.isdisjoint(unit.gpus)
+            late = now.forecast.setting_up(unit) and not ready.isdisjoint(unit.gpus)
             gaps = self._gaps_for(now, unit, more)
-            if not late and now.room(unit, gaps) and blocked.isdisjoint(unit.gpus):
+            free = not late and now.room(unit, gaps) and blocked.isdisjoint(unit.gpus)
+            if free and not self._breaks_for(now, unit):
                 now.verdicts[unit.key] = Verdict(Say.GO, "its turn has come")
                 unit.turn_class = effective_class(unit, scene.now_ns, settings)
                 now.take(unit)
@@ -250,6 +270,15 @@ class DureStrategy:
             queue.append(unit.key)
             now.verdicts[unit.key] = self._wait(now, unit)
         return queue
+
+    def _breaks_for(self, now: _Round, unit: Unit) -> bool:
+        """Whether a service of a higher class is to have the GPU to itself for a while."""
+        own = effective_class(unit, now.scene.now_ns, now.scene.settings)
+        until_ns = self._breaks.until_ns(unit, own, now.served)
+        if until_ns <= now.scene.now_ns:
+            return False
+        now.wakes.append(until_ns)
+        return True
 
     def _gaps_for(self, now: _Round, unit: Unit, more: dict[GpuUuid, int]) -> dict[GpuUuid, int]:
         """Gaps in a turn are not for who is of a lower class: it would fill more than them."""
@@ -269,6 +298,9 @@ class DureStrategy:
         # A lock that has not taken effect waits for the copy under way: that is input, too.
         primed = unit.primed and not forecast.lacks_input(unit)
         settled = unit.gripped and (primed or unit.taking)
+        if now.guarded(unit):
+            # Who launches before it is held would be one more beside the service.
+            return Verdict(Say.WAIT, f"{reason}, and a service of a higher class is beside")
         if begun or (now.may_input(unit) and not settled):
             now.add_input(unit)
             if unit.gripped or not ready:
@@ -296,6 +328,8 @@ class DureStrategy:
         for uuid, gpu in scene.gpus.items():
             turns = [u.turn_ns for u in scene.units if uuid in u.gpus and u.turn_ns is not None]
             enough = SERVED_USE if uuid in now.served else SATURATED
+            if uuid in scene.crowded:
+                continue
             if gpu.slack_ns is None or not turns or gpu.load.utilization >= enough:
                 continue
             since_ns = max(gpu.slack_ns, *turns)
@@ -307,8 +341,22 @@ class DureStrategy:
         return more
 
 
-def _has_turn(unit: Unit, now_ns: int) -> bool:
-    return unit.turn_ns is not None or now_ns < unit.must_go_until_ns
+def _serves(unit: Unit, forecast: Forecast) -> bool:
+    """Whether a unit is a service that is at work, or was not long ago: requests come again."""
+    activity, now_ns = unit.activity, forecast.scene.now_ns
+    if activity.active:
+        return unit not in forecast.scene.units and forecast.light(unit) is not None
+    ended_ns = activity.ended_ns
+    lately = ended_ns is not None and now_ns - ended_ns < SERVES_ON_NS
+    known = activity.duty is not None and activity.memory_bytes > 0
+    return lately and known and forecast.light(unit) is not None
+
+
+def _has_turn(unit: Unit, scene: Scene) -> bool:
+    """Whether a unit goes on as it is; so does one whose kernel runs on though it is held."""
+    since_ns = unit.activity.runs_on_ns
+    runs_on = since_ns is not None and scene.now_ns - since_ns < scene.settings.turn_ns
+    return unit.turn_ns is not None or scene.now_ns < unit.must_go_until_ns or runs_on
 
 
 def _will_take(unit: Unit, now_ns: int, grace_ns: int, promise_ns: int) -> bool:

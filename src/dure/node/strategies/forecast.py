@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dure.domain.containers import PauseWay
 from dure.domain.units import NS_PER_S, format_duration
 from dure.node.activity import Phase
-from dure.node.history import SAME_PEAK
+from dure.node.history import SAME_PEAK, ImageRecord
 from dure.node.strategies.base import Scene
 from dure.node.units import Unit
 
@@ -57,15 +57,38 @@ class Forecast:
 
     def light(self, unit: Unit) -> str | None:
         """Why a unit is a service, for whom a pause is never worth it; None: it is none."""
-        share = unit.share_alone(self.scene.history)
+        clear = unit.activity.duty is not None or not self._ambiguous(unit)
+        share = unit.share_alone(self.scene.history) if clear else None
         if share is not None and share < self.scene.settings.light_share:
             return f"it uses {share:.0%} of the GPU's time and runs beside others"
-        burst_ns = self.burst_ns(unit)
+        burst_ns = self.burst_ns(unit) if clear else unit.expect_ns
         if burst_ns is not None and not self.pays(burst_ns, PauseWay.CUDA_LOCK):
             return f"its bursts of {format_duration(burst_ns)} are shorter than a wait"
         if share is None and unit.expect_ns is None and unit.publishes and not unit.worked:
             return "it publishes ports and has used little of the GPU so far"
         return None
+
+    def _ambiguous(self, unit: Unit) -> bool:
+        """Whether what is remembered of a unit's image may be of others than those like it.
+
+        One image may run services and jobs: who has used all it could get is no service, and who
+        only brings its input may be of any size that is known or that is here.
+        """
+        if unit.heavy:
+            return True
+        if unit.activity.phase is not Phase.INPUT:
+            return False
+        known = self.scene.history.candidates(unit.image, unit.activity.memory_bytes)
+        if any(self._heavy(record) for record in known):
+            return True
+        present = (*self.scene.units, *self.scene.bystanders)
+        return any(each.heavy and each.image == unit.image for each in present)
+
+    def _heavy(self, record: ImageRecord) -> bool:
+        """Whether a record is that of a job."""
+        if record.share is not None:
+            return record.share >= self.scene.settings.light_share
+        return record.burst_ns is None or self.pays(record.burst_ns, PauseWay.CUDA_LOCK)
 
     def left_ns(self, unit: Unit) -> int | None:
         """What is left of a burst; None: nobody knows, or it lasts longer than it should."""
@@ -88,9 +111,15 @@ class Forecast:
         return length_ns
 
     def _learned_ns(self, unit: Unit) -> int | None:
-        """The time a unit's input takes, as learned."""
-        record = unit.record(self.scene.history)
-        return record.input_ns if record is not None else None
+        """The time a unit's input takes, as learned; in proportion where only of a larger task."""
+        record, memory_bytes = unit.record(self.scene.history), unit.activity.memory_bytes
+        if record is None or record.input_ns is None:
+            return None
+        context_bytes = self.scene.settings.context_bytes
+        if memory_bytes < context_bytes or memory_bytes >= SAME_PEAK * record.peak_bytes:
+            return record.input_ns
+        part = (memory_bytes - context_bytes // 2) / (record.peak_bytes - context_bytes // 2)
+        return round(part * record.input_ns)
 
     def _input_ns(self, unit: Unit) -> int:
         """The time a unit's input takes, as learned, or at most: all its memory, copied."""
@@ -110,6 +139,8 @@ class Forecast:
             return 0
         if self.setting_up(unit):
             return self.scene.settings.context_ns + self._input_ns(unit)
+        if self.bare(unit):
+            return self._input_ns(unit)
         left_ns = max(0, self._input_ns(unit) - round(activity.input_ns))
         if unit.primed and self.way(unit) is PauseWay.CUDA_LOCK:
             # A lock that waited for one copy may have another before it, hardly a longer one.
@@ -135,10 +166,16 @@ class Forecast:
         activity = unit.activity
         return (
             activity.phase is Phase.INPUT
+            and not unit.context_made
             and activity.memory_bytes < self.scene.settings.context_bytes
             and not self._reached(unit)
             and activity.input_ns < self._setup_ns(unit)
         )
+
+    def bare(self, unit: Unit) -> bool:
+        """Whether a unit is known to have made its context, and has nothing else yet."""
+        small = unit.activity.memory_bytes < self.scene.settings.context_bytes
+        return unit.context_made and small and not self._reached(unit)
 
     def _setup_ns(self, unit: Unit) -> int:
         """Who has no more memory than a context after this time has a small input.
@@ -194,11 +231,16 @@ class Forecast:
         settings = self.scene.settings
         if self._reached(unit):
             return 0
+        if self.bare(unit):
+            return round(unit.activity.resumed_ns) + settings.input_patience_ns
         if unit.activity.memory_bytes < settings.context_bytes:
             return self._setup_ns(unit)
-        # Where more is to come, or may, it gets some time to take it.
+        # Where more is to come, or may, it gets some time to take it, but not past the time that
+        # what it has would take to copy.
         early = self.scene.history.candidates(unit.image, unit.activity.memory_bytes)
-        return settings.input_patience_ns if early else settings.settle_ns
+        if early and self._learned_ns(unit) is None:
+            return settings.input_patience_ns
+        return settings.settle_ns
 
     def _enough_ns(self, unit: Unit) -> int:
         """How much of the time for its input a unit has to have had."""

@@ -1,7 +1,8 @@
 """Who is next: classes with ageing, then first come, first served, except near a deadline."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
+from dure.domain.ids import GpuUuid
 from dure.node.history import History
 from dure.node.settings import NodeSettings
 from dure.node.units import Unit
@@ -14,16 +15,26 @@ def effective_class(unit: Unit, now_ns: int, settings: NodeSettings) -> int:
 
 
 def in_order(
-    units: Sequence[Unit], ahead_ns: int, now_ns: int, history: History, settings: NodeSettings
+    units: Sequence[Unit],
+    ahead_ns: int,
+    now_ns: int,
+    history: History,
+    settings: NodeSettings,
+    crowded: Container[GpuUuid] = (),
 ) -> list[Unit]:
     """Units that wait, next one first; `ahead_ns` is what those who run will still take.
 
-    Within a class it is first come, first served. Who would miss its deadline that way and can
+    Within a class it is first come, first served; on a crowded GPU, for which a risk is foreseen,
+    the shortest burst goes first. Who would miss its deadline that way and can
     still make it goes before its class, the earliest deadline first.
     """
     queue = sorted(
         units,
-        key=lambda u: (-effective_class(u, now_ns, settings), *u.arrival_order()),
+        key=lambda u: (
+            -effective_class(u, now_ns, settings),
+            (u.burst_ns(history) or 0) if any(gpu in crowded for gpu in u.gpus) else 0,
+            *u.arrival_order(),
+        ),
     )
     urgent: list[Unit] = []
     start_ns = now_ns + ahead_ns

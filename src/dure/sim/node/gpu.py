@@ -11,6 +11,9 @@ from dure.sim.agenda import Agenda
 from dure.sim.node.model import GpuModel
 from dure.sim.node.sharing import Done, EqualShare, Piece
 
+_GOLDEN = 0.6180339887
+"""Multiples of it are spread evenly over the whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
@@ -108,6 +111,11 @@ class Gpu:
 
     # What NVML says
 
+    @property
+    def look_ns(self) -> int:
+        """How long a look waits for the driver now."""
+        return self.model.context_look_ns if len(self._contexts) else 0
+
     def load(self, now_ns: int) -> GpuLoad:
         """The GPU as a whole; utilisation and power are those of the last whole window."""
         self._account(now_ns)
@@ -170,6 +178,8 @@ class _Meter:
         self._busy_ns = 0.0
         self._energy_wns = 0.0
         self._used_ns: Counter[int] = Counter()
+        self._computed: set[int] = set()
+        """Those who had kernels of their own in it."""
 
     def run_until(self, now_ns: int, running: list[tuple[int, bool]]) -> None:
         """The same kernels ran since the last call."""
@@ -200,15 +210,27 @@ class _Meter:
         self._energy_wns += span_ns * (model.spinning_w if waiting else model.busy_w)
         for pid, _ in running:
             self._used_ns[pid] += span_ns / len(running)  # type: ignore[assignment]
+            self._computed.add(pid)
 
     def _close(self, window_ns: int) -> None:
-        self.samples = _Samples(
-            self._busy_ns / window_ns,
-            self._energy_wns / window_ns,
-            {pid: used_ns / window_ns for pid, used_ns in self._used_ns.items()},
-        )
+        shares = {pid: used_ns / window_ns for pid, used_ns in self._used_ns.items()}
+        if self._model.sample_one and len(self._computed) > 1:
+            shares = self._one_of(shares, self.read_ns // window_ns)
+        self.samples = _Samples(self._busy_ns / window_ns, self._energy_wns / window_ns, shares)
         self._busy_ns = self._energy_wns = 0.0
         self._used_ns.clear()
+        self._computed.clear()
+
+    @staticmethod
+    def _one_of(shares: dict[int, float], window: int) -> dict[int, float]:
+        """All of a window as one process's: who used more of it is seen more often."""
+        total = sum(shares.values())
+        mark = (window * _GOLDEN) % 1.0 * total
+        for pid, share in sorted(shares.items()):
+            mark -= share
+            if mark <= 0.0:
+                return {pid: total}
+        return {max(shares): total}
 
 
 def _link_rate(model: GpuModel, one_bytes_per_s: float) -> "_LinkRate":

@@ -230,9 +230,13 @@ class Manager:
     def _look(self, now_ns: int, poll: int) -> None:
         if poll != self._poll or self._machine is None:
             return
+        look_ns = max((gpu.look_ns for gpu in self._world.gpus), default=0)
         # Set before the machine speaks, which may wish to look sooner.
-        self._poll_at(now_ns + self._poll_every_ns)
-        table = self._world.table(now_ns)
+        self._poll_at(now_ns + max(self._poll_every_ns, look_ns))
+        self._world.agenda.note(now_ns + look_ns, self._looked, self._world.table(now_ns))
+
+    def _looked(self, now_ns: int, table: TaskTable) -> None:
+        """A look is over; what it found was so when it began."""
         fed, fed_ns = self._fed
         same = fed is not None and (table.gpus, table.tasks) == (fed.gpus, fed.tasks)
         if same and now_ns - fed_ns < _REFRESH_NS:

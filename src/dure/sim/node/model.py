@@ -50,12 +50,16 @@ class GpuModel:
     copy_busy: float = 0.0
     """Part of a window as which a copy into the GPU shows while nothing computes, though not as
     that of its own process."""
+    context_look_ns: int = 0
+    """How long a look at the GPU waits for the driver while that makes contexts."""
     context_bytes: int = 512 * MIB
     """Memory of a context by itself."""
     memory_call_ns: int = 200 * NS_PER_US
     """Of an allocation or its reverse; of the size that is usual for arrays of gigabytes."""
     sample_window_ns: int = NS_PER_S // 6
     """NVML's samples cover the last whole window, 1/6 to 1 s."""
+    sample_one: bool = False
+    """Where several computed in a window, its sample is of one of them only."""
     idle_w: float = 120.0
     busy_w: float = 600.0
     spinning_w: float = 200.0
@@ -79,11 +83,15 @@ SECOND_H200 = GpuModel(
     context_turn_ns=145 * NS_PER_MS,
     context_busy_ns=40 * NS_PER_MS,
     copy_busy=0.08,
+    context_look_ns=60 * NS_PER_MS,
+    sample_one=True,
 )
 """As measured on another host with an H200 and Docker: slower copies, of which several go on beside
 one another; contexts of which one takes 0.22 s, five at once 0.8 s, ten 1.4 s, twenty 3.0 s, and
 whose making shows as 4 to 31 % of a window of 0.19 s. Copies show, too: 7 to 9 % while one goes on,
-17 % while two do, as work of the program that was started last, even where that one is locked."""
+17 % while two do, as work of the program that was started last, even where that one is locked. Of
+several that share the GPU each window shows one, so that one of three was not seen for 2.3 s. Looks
+came every 0.1 s while twenty made contexts, and waited for the driver most of that."""
 
 
 @dataclass(frozen=True, slots=True)

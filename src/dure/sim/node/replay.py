@@ -8,9 +8,13 @@ from dure.domain.errors import InputError
 from dure.domain.node_events import ContainerChanged, ContainerStarted
 from dure.domain.node_instructions import NodeInstruction, Pause, Resume
 from dure.domain.units import NS_PER_S
+from dure.kit.images import ImageError, value_of
 from dure.node.machine import NodeMachine
-from dure.node.notes import noted_settings
-from dure.runtimes.recording import read_recording
+from dure.node.notes import IMAGE, noted_settings
+from dure.runtimes.recording import Recorded, read_recording
+
+_PACKAGES = ("dure.domain", "dure.node")
+"""Where the parts of a machine come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,10 @@ def replay(path: Path) -> Replay:
     """Feed a fresh machine what was recorded. What the containers did stays as it was, so from the
     first other answer on it shows what would have been asked for, not what would have followed."""
     recording = read_recording(path)
-    try:
-        settings = noted_settings(recording.header)
-    except InputError as error:
-        raise error.located(file=f"{path}, line 1") from error
-    machine = NodeMachine(settings)
-    names: dict[str, str] = {}
+    machine = _machine(path, recording)
+    names: dict[str, str] = {
+        id_: track.container.name for id_, track in machine.state.tracks.items()
+    }
     recorded: list[Deed] = []
     replayed: list[Deed] = []
     differing = 0
@@ -58,7 +60,27 @@ def replay(path: Path) -> Replay:
         recorded += _deeds(at_s, answer, names)
         replayed += _deeds(at_s, today, names)
     events = len(recording.entries)
-    return Replay(settings.strategy, events, differing, tuple(recorded), tuple(replayed))
+    return Replay(machine.strategy.name, events, differing, tuple(recorded), tuple(replayed))
+
+
+def _machine(path: Path, recording: Recorded) -> NodeMachine:
+    """A machine as the recorded one was at the first event."""
+    try:
+        settings = noted_settings(recording.header)
+        if recording.header.get(IMAGE) is None:
+            return NodeMachine(settings)
+        made = value_of(recording.header[IMAGE], _PACKAGES)
+    except InputError as error:
+        raise error.located(file=f"{path}, line 1") from error
+    except ImageError as error:
+        raise InputError(
+            f"it holds a machine that this version of Dure cannot be ({error})",
+            "replay it with the version that recorded it",
+            file=f"{path}, line 1",
+        ) from error
+    if not isinstance(made, NodeMachine):
+        raise InputError("it holds no node machine", "record anew", file=f"{path}, line 1")
+    return made
 
 
 def _deeds(
