@@ -1,0 +1,1 @@
+"""Virtual clusters at the centre: documents, nodes made of pools, namespaces in members."""

@@ -1,0 +1,1 @@
+"""Process of a dedicated virtual cluster: an API server whose nodes are a tenant's pools."""
