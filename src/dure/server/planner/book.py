@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 
 from dure.domain.fleet.decisions import Order, Site
 from dure.domain.fleet.lifecycle import ClusterState
+from dure.domain.fleet.windows import Window, any_open
 from dure.server.changes import Key
 from dure.server.declared import Declared, Member
 from dure.server.planner.feasible import Offer
+from dure.stores.rows import Migration
 
 
 @dataclass(slots=True)
@@ -44,6 +46,18 @@ class Station:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What keeps a job from being moved by itself."""
+
+    pinned: bool = False
+    windows: tuple[Window, ...] = ()
+
+    def holds(self, now_ns: int) -> bool:
+        """Whether it is not to be moved now."""
+        return self.pinned or not any_open(self.windows, now_ns)
+
+
 @dataclass(slots=True)
 class Book:
     """The planner's own notes."""
@@ -58,10 +72,14 @@ class Book:
     devices."""
     replaced: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Services that leave a place: the attempt that ends once another has taken it, its cluster."""
+    moves: dict[str, Migration] = field(default_factory=dict)
+    """Migrations that have not ended, by job."""
+    stirred: bool = False
+    """Whether something happened to one of them."""
+    bound: dict[str, Bound] = field(default_factory=dict)
+    """Jobs that are not to be moved by themselves, or at some hours only."""
     outdated: str = ""
     """Why everything is soon to be read anew; empty: it holds."""
-    handovers: dict[str, int] = field(default_factory=dict)
-    """Of those, the attempts that run and are taking over."""
 
     def waiting(self) -> Iterator[tuple[str, Entry]]:
         """Jobs without a place."""
@@ -106,4 +124,4 @@ class Book:
         self.jobs.pop(job, None)
         self.queued.discard(job)
         self.replaced.pop(job, None)
-        self.handovers.pop(job, None)
+        self.bound.pop(job, None)

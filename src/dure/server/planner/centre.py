@@ -23,6 +23,7 @@ from dure.domain.fleet.instructions import (
     PlaceWorkload,
     PreemptWorkload,
     PublishPrices,
+    RefuseMove,
     RefuseWorkload,
     SetAllotments,
     Warn,
@@ -32,11 +33,14 @@ from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.fleet.global_machine import GlobalMachine
 from dure.server import specs
-from dure.server.planner.book import Book, Entry, Station
+from dure.server.planner.book import Book, Bound, Entry, Station
 from dure.server.planner.deeds import Deeds, Placing
 from dure.server.planner.feasible import judge, particular
+from dure.server.planner.moves import MoveDesk
 from dure.server.planner.suspects import Suspects
+from dure.server.recording import Recorder
 from dure.stores.rows import Job
+from dure.telemetry.fleet_watch import FleetWatch
 
 SUSPENDED = "its owner suspended it"
 """Why a job waits."""
@@ -52,13 +56,25 @@ class Centre:
         self.book = book
         self.now_ns = now_ns
         self.suspects = suspects
+        self.watch = FleetWatch()
         self.deeds = Deeds()
+        self.moves = MoveDesk(book, now_ns, lambda: self.deeds)
         self.prices: dict[str, float] = {}
         """That changed and were not written yet."""
+        self.recorder: Recorder | None = None
 
     def feed(self, event: GlobalEvent) -> None:
         """Let something have happened."""
-        self._sort(self.machine.handle(event))
+        self._sort(self._ask(event))
+        for signal in self.watch.observe(event):
+            self._sort(self._ask(signal))
+
+    def _ask(self, event: GlobalEvent) -> list[GlobalInstruction]:
+        """Ask the machine, before the ears of those who record."""
+        answer = self.machine.handle(event)
+        if self.recorder is not None:
+            self.recorder.note(event, answer)
+        return answer
 
     def round(self) -> None:
         """Let the machine decide; may take a while, so that it is done in a thread."""
@@ -93,6 +109,7 @@ class Centre:
             self.book.jobs[row.id] = Entry(False, blocked=True)
             self._keep_waiting(row.id, str(error))
             return
+        self.bind(row, terms)
         verdict = judge(terms.workload, terms.program, self.book.offers())
         kept = particular(terms.program) or verdict.workload is not terms.workload
         self.book.jobs[row.id] = Entry(kept, verdict.excludes, reason=row.reason)
@@ -107,6 +124,13 @@ class Centre:
             if artefact.id not in known:
                 self.feed(ArtefactSeen(now_ns, artefact))
         self.feed(WorkloadSubmitted(now_ns, verdict.workload, row.attempt, saved_share))
+
+    def bind(self, row: Job, terms: specs.JobTerms) -> None:
+        """Note whether a job may be moved by itself, and when."""
+        if row.pinned or terms.windows:
+            self.book.bound[row.id] = Bound(row.pinned, terms.windows)
+        else:
+            self.book.bound.pop(row.id, None)
 
     def withdraw(self, job: str) -> None:
         """A job is not to be placed any more, or is about to be described anew."""
@@ -171,11 +195,14 @@ class Centre:
         for each in instructions:
             match each:
                 case PlaceWorkload(order):
-                    old = self.book.replaced.get(order.workload.id)
+                    old = self.moves.left_by(order)
+                    order = self.moves.placed(order, old, self.machine.state.policy)
                     deeds.placings.append(Placing(order, None if old is None else old[0]))
                     self.book.ordered(order)
                 case MoveWorkload():
                     self._move(each)
+                case RefuseMove(job, why):
+                    self.moves.refused(job, why)
                 case PreemptWorkload():
                     self._preempt(each)
                 case RefuseWorkload():
@@ -197,16 +224,13 @@ class Centre:
             self.deeds.warnings.append(Warn(move.workload, what, "switch the dry run off"))
             return
         old = self._attempt_at(move.workload, move.source, order.attempt)
-        if order.workload.kind is WorkloadKind.SERVING:
-            # Its old place ends once the new one runs.
-            if old is not None:
+        serving = order.workload.kind is WorkloadKind.SERVING
+        if old is not None:
+            why = f"{target} saves {move.expected_saving:.4g}"
+            self.moves.moved(move, old, why)
+            if serving:
                 self.book.replaced[move.workload] = (old, move.source)
-            self.deeds.placings.append(Placing(order, old))
-        else:
-            why = f"moves to {target}, which saves {move.expected_saving:.4g}"
-            if old is not None:
-                self.deeds.releases[move.workload, old] = (move.source, why)
-            self.deeds.placings.append(Placing(order))
+        self.deeds.placings.append(Placing(order, old if serving else None))
         self.book.ordered(order)
 
     def _attempt_at(self, job: WorkloadId, cluster: ClusterId, newest: int) -> int | None:

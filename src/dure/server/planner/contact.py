@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from dure.domain.errors import DureError
 from dure.domain.fleet.events import WorkloadStopped
 from dure.domain.fleet.lifecycle import AttemptState, ClusterState
-from dure.domain.fleet.workloads import WhenCutOff, WorkloadKind
+from dure.domain.fleet.workloads import WhenCutOff, Workload, WorkloadKind
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
 from dure.server import specs
@@ -28,6 +28,8 @@ class There:
     kind: WorkloadKind
     when_cut_off: WhenCutOff
     fence_after_s: float | None
+    workload: Workload | None = None
+    """None: its document cannot be read."""
 
 
 @dataclass
@@ -121,16 +123,26 @@ class Contact:
             key = _key(each.attempt)
             if each.attempt.state is AttemptState.RELEASING or stopped >= DRAINED_AT_ONCE:
                 continue
-            if each.kind is WorkloadKind.SERVING and each.attempt.state is AttemptState.RUNNING:
-                if key[0] not in centre.book.replaced:
-                    centre.book.replaced[key[0]] = (key[1], row.name)
-                    job = WorkloadId(key[0])
-                    centre.feed(WorkloadStopped(centre.now_ns(), job, key[1], 0.0, why))
-                    stopped += 1
-                continue
-            centre.deeds.releases[key] = (row.name, why)
-            stopped += 1
+            if each.workload is None or each.attempt.state is not AttemptState.RUNNING:
+                centre.deeds.releases[key] = (row.name, why)
+                stopped += 1
+            elif each.kind is WorkloadKind.SERVING:
+                stopped += self._drain_service(each.workload, key, row.name, why)
+            elif key[0] not in centre.book.moves:
+                centre.moves.leaves(each.workload, key[1], row.name, why)
+                stopped += 1
         return stopped > 0
+
+    def _drain_service(self, workload: Workload, key: Key, cluster: str, why: str) -> bool:
+        """Let a service leave once it runs elsewhere; False where it is on its way."""
+        centre = self.centre
+        if key[0] in centre.book.replaced:
+            return False
+        centre.book.replaced[key[0]] = (key[1], cluster)
+        if key[0] not in centre.book.moves:
+            centre.moves.seeks(workload, key[1], cluster, why)
+        centre.feed(WorkloadStopped(centre.now_ns(), WorkloadId(key[0]), key[1], 0.0, why))
+        return True
 
 
 async def _attempts_in(tx: Transaction, cluster: str) -> list[There]:
@@ -144,7 +156,9 @@ async def _attempts_in(tx: Transaction, cluster: str) -> list[There]:
             found.append(There(each, WorkloadKind.BATCH, WhenCutOff.WAIT, None))
             continue
         workload = terms.workload
-        found.append(There(each, workload.kind, workload.when_cut_off, terms.fence_after_s))
+        found.append(
+            There(each, workload.kind, workload.when_cut_off, terms.fence_after_s, workload)
+        )
     return found
 
 

@@ -9,8 +9,13 @@ from dure.domain.fleet.protocol import Outcome
 from dure.domain.fleet.tenancy import Allotment
 from dure.server.changes import Changes, Ending, Key, read_changes
 from dure.server.records import allotments_data
-from dure.stores.rows import NewEvent
+from dure.stores.rows import Migration, NewEvent
 from dure.stores.transaction import Transaction
+
+CHANGED = "migration.changed"
+"""Kind of the event that tells of a migration's step."""
+ASKED = "migration.asked"
+"""Kind of the event that tells of somebody who wants one, or wants it called off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,12 @@ class Deeds:
     """Attempts whose cluster is given up for them: cluster and reason."""
     sendable: dict[Key, tuple[str, float]] = field(default_factory=dict)
     """Reservations whose predecessor is gone: cluster, and what of the work is saved."""
+    moves: dict[str, Migration] = field(default_factory=dict)
+    """Migrations that began or took a step, by id; of a job, one that ended before the next."""
+    requests: dict[Key, tuple[str, int]] = field(default_factory=dict)
+    """Programs that are asked for a checkpoint: cluster, and its number; 0: not any more."""
+    yields: dict[Key, str] = field(default_factory=dict)
+    """Attempts that were to take over and get no more requests: their clusters."""
     cancels: set[str] = field(default_factory=set)
     suspends: set[str] = field(default_factory=set)
     """Jobs that lose their places for as long as their owners want."""
@@ -61,6 +72,7 @@ class Deeds:
             | {cluster for cluster, _ in self.releases.values()}
             | {cluster for cluster, _ in self.lost.values()}
             | {cluster for cluster, _ in self.sendable.values()}
+            | {cluster for cluster, _ in self.requests.values()}
             | set(self.allotments)
             | self.surroundings
         )
@@ -75,6 +87,7 @@ class Deeds:
         }
         changes = await read_changes(tx, self._keys(), self._jobs())
         changes.revisions = revisions
+        await tx.migrations.step_all(list(self.moves.values()))
         self._apply(changes, epoch)
         await changes.write(tx)
         await tx.jobs.tell_why(self.reasons)
@@ -83,6 +96,9 @@ class Deeds:
         await tx.prices.put_all(sorted(self.prices.items()))
         for event in self._events():
             tx.events.add(event)
+        for row in self.moves.values():
+            if row.job_id in changes.jobs:
+                tx.events.add(told(row, changes.jobs[row.job_id].tenant))
         return clusters
 
     def _apply(self, changes: Changes, epoch: int) -> None:
@@ -93,6 +109,7 @@ class Deeds:
             changes.cancel(job)
         for job in self.suspends:
             changes.suspend(job)
+        self._apply_moves(changes)
         for key, (_, why) in self.releases.items():
             if key in changes.attempts:
                 changes.release(key, why)
@@ -108,6 +125,15 @@ class Deeds:
             if key in changes.attempts:
                 changes.send(key, share)
 
+    def _apply_moves(self, changes: Changes) -> None:
+        """What migrations ask of attempts, beside their ends."""
+        for key, (_, number) in self.requests.items():
+            if key in changes.attempts:
+                changes.request(key, number)
+        for key in self.yields:
+            if key in changes.attempts:
+                changes.give_way(key)
+
     async def _clusters_of_cancelled(self, tx: Transaction) -> set[str]:
         """Read before their rows are locked; an attempt that comes in between is found later."""
         ends = self.cancels | self.suspends
@@ -116,12 +142,13 @@ class Deeds:
         return {each.cluster for each in await tx.attempts.unfinished_of(ends)}
 
     def _keys(self) -> set[Key]:
-        return {*self.releases, *self.lost, *self.sendable}
+        return {*self.releases, *self.lost, *self.sendable, *self.requests, *self.yields}
 
     def _jobs(self) -> set[str]:
         return {
             *self.cancels,
             *self.suspends,
+            *(each.job_id for each in self.moves.values()),
             *self.failures,
             *self.unseen,
             *self.seen,
@@ -135,3 +162,16 @@ class Deeds:
             yield NewEvent("warning", warning.about, None, data)
         if self.prices:
             yield NewEvent("price.changed", "fleet", None, {"prices": dict(self.prices)})
+
+
+def told(row: Migration, tenant: str) -> NewEvent:
+    """What became of a migration, for those who follow."""
+    data = {
+        "id": row.id,
+        "kind": row.kind.value,
+        "step": row.step.value,
+        "from": row.old_cluster,
+        "to": row.new_cluster,
+        "reason": row.reason,
+    }
+    return NewEvent(CHANGED, row.job_id, tenant, data)

@@ -1,9 +1,11 @@
 """Follows what happens: rows of the events table become events of the global machine, in order."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from dure.domain.errors import DureError
 from dure.domain.fleet.events import (
     OrderTurnedDown,
     PolicySet,
@@ -18,9 +20,11 @@ from dure.domain.fleet.events import (
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.protocol import Outcome
 from dure.domain.ids import ClusterId, WorkloadId
+from dure.server import specs
 from dure.server.declared import Declared, read_declared
 from dure.server.planner.book import Station
 from dure.server.planner.centre import Centre
+from dure.server.planner.deeds import ASKED
 from dure.server.planner.loading import set_tenants
 from dure.server.records import heard_of
 from dure.stores.rows import ClusterNews, Event, Job
@@ -107,6 +111,7 @@ class Follower:
             "attempt.running": self._running,
             "attempt.gone": self._gone,
             "cluster.reported": self._reported,
+            ASKED: self._asked,
         }
 
     def take(self, batch: Batch) -> bool:
@@ -153,6 +158,7 @@ class Follower:
         """The owner of a job changed it."""
         if row is None or row.phase.ended or row.phase is JobPhase.CANCELLING:
             return
+        self._rebind(row)
         if row.suspended:
             self._centre.suspend(row)
         elif row.phase is JobPhase.QUEUED:
@@ -161,6 +167,11 @@ class Follower:
             # Not at once: who edits often must not keep others from being planned for.
             book = self._centre.book
             book.outdated = f"the priority of job {row.id}, which has a place, has changed"
+
+    def _rebind(self, row: Job) -> None:
+        """It may have been pinned, or not any more."""
+        with suppress(DureError):  # told where it is placed
+            self._centre.bind(row, specs.job_terms(row))
 
     def _rank(self, row: Job) -> int | None:
         track = self._centre.machine.state.tracks.get(WorkloadId(row.id))
@@ -185,14 +196,16 @@ class Follower:
         self._committed(event, batch)
         centre, job, attempt = self._centre, WorkloadId(event.subject), int(event.data["attempt"])
         centre.feed(WorkloadStarted(centre.now_ns(), job, attempt))
-        old = centre.book.replaced.get(job)
-        if old is not None and old[0] < attempt:
-            centre.book.handovers[job] = attempt
+        centre.book.stirred |= job in centre.book.moves
+
+    def _asked(self, event: Event, batch: Batch) -> None:
+        self._centre.book.stirred = True
 
     def _gone(self, event: Event, batch: Batch) -> None:
         self._committed(event, batch)
         centre, data = self._centre, event.data
         job, attempt = WorkloadId(event.subject), int(data["attempt"])
+        centre.book.stirred |= job in centre.book.moves
         saved, why, now_ns = float(data["saved"]), str(data["why"]), centre.now_ns()
         if data["phase"] in _ENDED:
             centre.feed(WorkloadEnded(now_ns, job))
@@ -223,12 +236,12 @@ class Follower:
         stays = track is not None and old[0] < attempt and old[0] in track.places
         if stays or old[0] == attempt:
             del book.replaced[job]
-            book.handovers.pop(job, None)
 
     # --- clusters --------------------------------------------------------------------------
 
     def _reported(self, event: Event, batch: Batch) -> None:
         centre, data, now_ns = self._centre, event.data, self._centre.now_ns()
+        centre.book.stirred |= bool(data.get("saved"))
         for job, _, done, saved, workers in _lists(data, "progress"):
             centre.feed(WorkloadProgressed(now_ns, WorkloadId(job), done, saved, workers))
         for job, rate, replicas, violated in _lists(data, "loads"):

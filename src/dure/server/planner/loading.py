@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from dure.domain.errors import DureError
 from dure.domain.fleet.events import ArtefactSeen, OrderFound, SpendObserved, TenantSet
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
-from dure.domain.fleet.workloads import WorkloadKind
+from dure.domain.fleet.policy import HOUR_NS
+from dure.domain.fleet.workloads import Workload, WorkloadKind
 from dure.fleet.global_machine import GlobalMachine
 from dure.fleet.global_settings import GlobalSettings
 from dure.server import specs
@@ -35,11 +36,13 @@ class Begun:
     """When a budget's period ends: then everything is read anew."""
 
 
-async def begin(tx: Transaction, now_ns: Callable[[], int], suspects: Suspects) -> Begun:
-    """Read it all."""
+async def begin(
+    tx: Transaction, now_ns: Callable[[], int], suspects: Suspects, scan_ns: int = HOUR_NS
+) -> Begun:
+    """Read it all; `scan_ns`: between two looks for work that is worth moving."""
     seq = await tx.events.last()
     declared = await read_declared(tx)
-    machine = GlobalMachine(GlobalSettings(declared.fleet, declared.policy))
+    machine = GlobalMachine(GlobalSettings(declared.fleet, declared.policy, scan_ns=scan_ns))
     book = Book(declared, {name: Station(each) for name, each in declared.members.items()})
     suspects.fresh.clear()
     centre = Centre(machine, book, now_ns, suspects)
@@ -51,6 +54,7 @@ async def begin(tx: Transaction, now_ns: Callable[[], int], suspects: Suspects) 
         centre.describe(station)
     budgets = await tx.budgets.all()
     await _take_spend(tx, centre, budgets)
+    book.moves = {row.job_id: row for row in await tx.migrations.unfinished()}
     await _take_jobs(tx, centre)
     for station in book.stations.values():
         if station.told:
@@ -123,6 +127,7 @@ def _find(centre: Centre, job: Job, attempts: Sequence[Attempt]) -> None:
         book.jobs[job.id] = Entry(False, blocked=True, reason=str(error))
         return
     book.jobs[job.id] = Entry(particular(terms.program), reason=job.reason)
+    centre.bind(job, terms)
     for attempt in attempts:
         if attempt.cluster not in book.stations or not book.stations[attempt.cluster].told:
             continue
@@ -143,16 +148,16 @@ def _find(centre: Centre, job: Job, attempts: Sequence[Attempt]) -> None:
             book.unheard[job.id, attempt.attempt] = (site_of(attempt), devices)
         old = attempt.spec.get(REPLACES)
         if old is not None and terms.workload.kind is WorkloadKind.SERVING:
-            _go_on_replacing(centre, attempt, attempts, int(old))
+            _go_on_replacing(centre, terms.workload, attempt, attempts, int(old))
 
 
 def _go_on_replacing(
-    centre: Centre, attempt: Attempt, attempts: Sequence[Attempt], old: int
+    centre: Centre, workload: Workload, attempt: Attempt, attempts: Sequence[Attempt], old: int
 ) -> None:
     """A service was on its way from one place to another."""
     left = next((each for each in attempts if each.attempt == old), None)
     if left is None:
         return
     centre.book.replaced[left.job_id] = (old, left.cluster)
-    if attempt.state is AttemptState.RUNNING:
-        centre.book.handovers[left.job_id] = attempt.attempt
+    if left.job_id not in centre.book.moves:
+        centre.moves.found(workload, old, left.cluster, attempt)

@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from dure.domain.ids import WorkloadId
+from dure.domain.units import NS_PER_S
 from dure.server.hints import DESIRED, EVENTS, Wakeful, woken_by
 from dure.server.planner.centre import Centre
 from dure.server.planner.contact import Contact
 from dure.server.planner.deeds import Deeds
 from dure.server.planner.following import BATCH, Follower, Outdated, read_batch
-from dure.server.planner.handovers import Handovers
+from dure.server.planner.holding import Holding
 from dure.server.planner.loading import Begun, begin
+from dure.server.planner.migrations import Migrations
 from dure.server.planner.suspects import Suspected, Suspects
 from dure.server.services import Services
 from dure.stores.errors import ExpiredError, FencedError, StoreError
@@ -49,6 +51,12 @@ class Planner:
 
     async def lead(self, lease: Lease) -> None:
         """Plan until cancelled; begins anew whenever what it knows may not be what is stored."""
+        try:
+            await self._lead(lease)
+        finally:
+            self._services.recorder.end("this server plans no more")
+
+    async def _lead(self, lease: Lease) -> None:
         while True:
             try:
                 await _Term(self._services, lease, self._suspects).run()
@@ -99,8 +107,11 @@ class _Term:
         async with woken_by(self._services.bus, EVENTS) as wakeful:
             began_s = self._clock_s()
             async with self._services.state.reading() as tx:
-                begun = await begin(tx, self._services.now_ns, self._suspects)
+                scan_ns = round(self._settings.move_scan_s * NS_PER_S)
+                begun = await begin(tx, self._services.now_ns, self._suspects, scan_ns)
             book = begun.centre.book
+            begun.centre.recorder = self._services.recorder
+            self._services.recorder.begin_anew()
             # Every member hears whose plans count from now on, with its whole set.
             begun.centre.deeds.surroundings |= set(book.stations)
             _log.info("took over %d jobs in %.1f s", len(book.jobs), self._clock_s() - began_s)
@@ -109,18 +120,23 @@ class _Term:
     async def _follow(self, begun: Begun, wakeful: Wakeful) -> None:
         centre = begun.centre
         follower, contact = Follower(centre), Contact(centre, self._settings)
-        handovers = Handovers(centre, self._settings)
+        migrations, holding = Migrations(centre, self._settings), Holding(centre)
         news = True
         while True:
             full = False
+            await self._services.recorder.let_in(centre.machine)
             batch = await self._read(lambda tx: read_batch(tx, begun.seq, centre))
             if batch is not None:
                 news |= follower.take(batch)
                 begun.seq, full = batch.last, len(batch.events) == BATCH
             self._services.figures.planned_seq = begun.seq
-            if self._contact_due.due(self._clock_s()):
+            due = self._contact_due.due(self._clock_s())
+            if due:
                 news |= await self._read(contact.look)
-                await self._read(handovers.look)
+                holding.look()
+            if due or centre.book.stirred:
+                news |= await self._read(migrations.look)
+            if due:
                 self._check_period(begun)
             if self._round_due(news):
                 began_s = self._clock_s()
