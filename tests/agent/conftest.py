@@ -46,9 +46,10 @@ class Bench:
     def places(self) -> Places:
         return Places(self.folder)
 
-    def start_agent(self) -> AgentClient:
+    def start_agent(self, adapt: str = "off") -> AgentClient:
         command = [sys.executable, "-m", "tests.agent.stand", str(self.folder)]
         command += [str(self.gpus), str(self.stranger), self.policy, str(self.http_port)]
+        command += [adapt]
         with (self.folder.parent / "agent.out").open("ab") as log:
             self.agent = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         client = self.client()

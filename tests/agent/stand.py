@@ -7,6 +7,7 @@ from dure.agent.main import run
 from dure.agent.options import AgentOptions
 from dure.client.places import Places
 from dure.devices.nvml import GpuFacts, GpuState, GpuUser
+from dure.domain.adaptation import AdaptBy
 
 UUIDS = tuple(f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(4))
 
@@ -37,7 +38,10 @@ class PaperGpus:
 
 
 if __name__ == "__main__":
-    folder, count, stranger, policy, port = sys.argv[1:6]
+    folder, count, stranger, policy, port, adapt = sys.argv[1:7]
     gpus = PaperGpus(int(count), int(stranger) or None)
     http = ("127.0.0.1", int(port)) if int(port) else None
-    run(AgentOptions(places=Places(Path(folder)), policy=policy, http=http), lambda: gpus)
+    options = AgentOptions(
+        places=Places(Path(folder)), policy=policy, http=http, adapt=AdaptBy(adapt)
+    )
+    run(options, lambda: gpus)

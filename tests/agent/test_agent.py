@@ -20,6 +20,8 @@ from dure.domain.tenant import LatencySlo, Slo
 from dure.kernel.goals import Goals, TenantGoal
 from tests.agent.conftest import LIMIT_S, Bench, first_line, wait_for
 
+DRY_RUN_S = 300.0
+"""The first may have to compile the simulator, on a machine that is busy."""
 WEB = TenantSpec(latency_slo=LatencyPromise(target_ns=5_000_000), keep=True)
 TRAIN = TenantSpec(tenant_class="best-effort", keep=True, command=("python", "train.py"))
 
@@ -52,6 +54,23 @@ def test_best_effort_work_is_held_for_a_protected_tenant_and_why_says_so(bench: 
     assert train.gpu_share > 0.0
     assert train.held_for == "web"
     assert client.why("web").held_share < 0.1
+
+
+def test_an_agent_that_advises_tries_policies_while_two_share_and_says_what_it_found(
+    bench: Bench,
+) -> None:
+    client = bench.start_agent("advise")
+    client.declare("web", WEB)
+    client.declare("train", TRAIN)
+    assert client.advice().gpus[0].foretold == ()
+    _crowd(bench)
+    wait_for("a dry run", lambda: bool(client.advice().gpus[0].foretold), DRY_RUN_S)
+    found = client.advice()
+    assert found.adapt == "advise"
+    assert {each.policy for each in found.gpus[0].foretold} == {"jct", "slo", "hybrid"}
+    assert found.gpus[0].trouble == ""
+    assert client.policy().policies[0].policy == found.gpus[0].inforce.policy
+    assert "dure_gpu_dry_runs_total" in client.metrics()
 
 
 def test_with_one_tenant_nothing_is_gated(bench: Bench) -> None:

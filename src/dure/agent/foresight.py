@@ -18,6 +18,7 @@ from dure.agent.gpu import Gpu
 from dure.agent.telemetry.ports import Gauges
 from dure.devices.nvml_gauges import GpuGauges
 from dure.domain.errors import DureError
+from dure.domain.events import ReadingsTaken, RiskCleared, RiskRaised
 from dure.telemetry.signs import DeviceReading
 from dure.telemetry.watch import RiskEvent, RiskWatch
 
@@ -34,6 +35,10 @@ class Foresight:
 
     actors: Sequence[Actor]
     clock: Callable[[], int] = time.monotonic_ns
+    listeners: list[Callable[[str, ReadingsTaken | RiskRaised | RiskCleared], None]] = field(
+        default_factory=list
+    )
+    """Who else hears of what was read and foreseen, by the GPU's UUID."""
     _watches: dict[str, RiskWatch] = field(default_factory=dict)
     _gauges: dict[int, deque[GpuGauges]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -78,12 +83,27 @@ class Foresight:
             self._tell(actor, watch.follow(self.clock(), tenant))
         while gpu.taken:
             event = gpu.taken.popleft()
-            _tell(actor, watch.observe(event.now_ns, event.readings))
+            for listener in self.listeners:
+                listener(actor.uuid, event)
+            self._tell(actor, watch.observe(event.now_ns, event.readings))
         heard = self._gauges.get(gpu.identity.index, ())
         while heard:
-            reading = _device_reading(heard.popleft())
+            seen = heard.popleft()
+            if seen.memory_used_bytes is not None and seen.memory_bytes is not None:
+                memory = (seen.memory_used_bytes, seen.memory_bytes)
+                self._tell(actor, watch.observe_memory(self.clock(), *memory))
+            reading = _device_reading(seen)
             if reading is not None:
-                _tell(actor, watch.observe_device(self.clock(), reading))
+                self._tell(actor, watch.observe_device(self.clock(), reading))
+
+    def _tell(self, actor: Actor, events: Iterable[RiskEvent]) -> None:
+        for event in events:
+            for listener in self.listeners:
+                listener(actor.uuid, event)
+            try:
+                actor.call(_heeding(event))
+            except DureError as error:
+                _log.warning("a risk was not heeded: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +139,6 @@ def _device_reading(seen: GpuGauges) -> DeviceReading | None:
         work = seen.sm_active / seen.utilization
     held_back = any((seen.throttled or {}).values())
     return DeviceReading(seen.utilization, hertz / _HZ_PER_MHZ, held_back, work, copied)
-
-
-def _tell(actor: Actor, events: Iterable[RiskEvent]) -> None:
-    for event in events:
-        try:
-            actor.call(_heeding(event))
-        except DureError as error:
-            _log.warning("a risk was not heeded: %s", error)
 
 
 def _heeding(event: RiskEvent) -> Callable[[Gpu], None]:

@@ -5,6 +5,7 @@ goes wrong in deciding opens the gate and is logged; the next tick tries again.
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from dure.agent.books import Book
 from dure.agent.events import EventLog, signal_words
 from dure.agent.ports import DataPlane, TenantWords
 from dure.agent.readings import Meter
+from dure.agent.timeline import Timeline
 from dure.client.convert import plan_status
 from dure.client.schema import PlanStatus
 from dure.devices.plane import CounterReading
@@ -46,8 +48,11 @@ from dure.domain.risks import WeightsBy
 from dure.domain.tenant import Tenant
 from dure.domain.units import NS_PER_S, format_bytes
 from dure.kernel.machine import KernelMachine, MachineSettings
+from dure.kit.taps import Tap
 
 _log = logging.getLogger(__name__)
+
+KernelTap = Tap[tuple[Event, tuple[Instruction, ...]]]
 
 TENANTS = 64
 CLIENTS = 64
@@ -120,6 +125,10 @@ class Gpu:
     weights: WeightsBy = WeightsBy.FORESEEN
     taken: deque[ReadingsTaken] = field(default_factory=lambda: deque(maxlen=_KEPT_TICKS))
     """The latest readings, for whoever foresees from them in another thread."""
+    timeline: Timeline = field(init=False)
+    """Who ran when, for people."""
+    taps: list[KernelTap] = field(default_factory=list)
+    """Recordings under way."""
     _machine: KernelMachine = field(init=False)
     _meter: Meter = field(init=False)
     _held_back: dict[int, Client] = field(default_factory=dict)
@@ -132,6 +141,7 @@ class Gpu:
 
     def __post_init__(self) -> None:
         self._machine = self._new_machine()
+        self.timeline = Timeline(self.identity.profile.sms)
         self._meter = Meter(self.plane, self.identity.profile.sms)
         self.plane.set_sample_every(_SAMPLE_EVERY)
         self._set_gate()
@@ -174,7 +184,7 @@ class Gpu:
         before = self.seats.get(tenant.id)
         self.seats[tenant.id] = seat
         try:
-            self._carry_out(self._machine.handle(kind(self.clock(), tenant)))
+            self._carry_out(self._handle(kind(self.clock(), tenant)))
         except InputError:
             if before is None:
                 del self.seats[tenant.id]
@@ -284,6 +294,7 @@ class Gpu:
         event = ReadingsTaken(now_ns, taken.readings, taken.samples)
         self._decide(event)
         self.taken.append(event)
+        self.timeline.add(now_ns, time.time_ns(), self.plane.turn(), taken.readings)
         self.plane.turn_over(now_ns)
         self._set_gate()
         self._count_edges(now_ns)
@@ -318,7 +329,7 @@ class Gpu:
     ) -> tuple[PlanStatus | None, str | None]:
         """Switch, or say what a switch would do; raises `InputError` if refused."""
         event = PolicyRequested(self.clock(), policy, parameters, dry_run)
-        instructions = self._machine.handle(event)
+        instructions = self._handle(event)
         for instruction in instructions:
             if isinstance(instruction, PreviewPlan):
                 return plan_status(instruction.plan), instruction.reason
@@ -343,13 +354,25 @@ class Gpu:
     def _decide(self, event: Event) -> None:
         """Hand an event to the machine; on failure open the gate and go on."""
         try:
-            self._carry_out(self._machine.handle(event))
+            self._carry_out(self._handle(event))
         except Exception as error:  # noqa: BLE001, no decision is worth a tenant
             self._failed(error)
         else:
             if self._failures:
                 self._failures = 0
                 self._set_gate()
+
+    def _handle(self, event: Event) -> tuple[Instruction, ...]:
+        """Ask the machine, before the eyes of those who record."""
+        try:
+            answer = self._machine.handle(event)
+        except Exception:
+            for tap in self.taps:
+                tap.end("deciding failed; see the log")
+            raise
+        if self.taps:
+            self.taps = [tap for tap in self.taps if tap.add((event, answer))]
+        return answer
 
     def _failed(self, error: Exception) -> None:
         self._failures += 1
@@ -379,6 +402,7 @@ class Gpu:
                 case PublishPlan(plan):
                     indices = {id_: seat.index for id_, seat in self.seats.items()}
                     self.plane.publish(plan, indices)
+                    self.timeline.publish(plan)
                 case SetAllotment(allotment):
                     seat = self.seats.get(allotment.tenant)
                     if seat is not None:

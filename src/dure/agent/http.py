@@ -9,7 +9,7 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -20,18 +20,22 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from dure.agent.advice_desk import AdviceDesk
 from dure.agent.containers.answers import UnknownContainerError
+from dure.agent.dashboard import DashboardDesk
 from dure.agent.desk import Desk
+from dure.agent.recording import RecordingDesk
 from dure.agent.registry import ForbiddenError, UnknownTenantError
 from dure.agent.service import Service
 from dure.agent.telemetry.desk import TelemetryDesk
 from dure.agent.wire import Peer, peer_of
 from dure.client.containers import ExemptRequest
+from dure.client.recordings import RecordingQuery
 from dure.client.schema import (
     EndRequest,
     GoalsRequest,
@@ -44,12 +48,15 @@ from dure.client.schema import (
 from dure.client.telemetry import FeedbackRequest
 from dure.domain.errors import DureError, InputError
 from dure.stores.series.exposition import CONTENT_TYPE
+from dure.web.pages import Levels, page_routes
 
 _log = logging.getLogger(__name__)
 
 _PEER = "dure.peer"
 _LARGEST_BODY = 1 << 20
 _GRACE_S = 1
+_REMEDY = "run `dure dashboard` on its host"
+"""Where nobody says who he is."""
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -87,6 +94,7 @@ class Desks:
     service: Service
     desk: Desk
     telemetry: TelemetryDesk
+    advice: AdviceDesk
 
 
 class _Api:
@@ -96,6 +104,9 @@ class _Api:
         self._service = desks.service
         self._desk = desks.desk
         self._telemetry = desks.telemetry
+        self._advice = desks.advice
+        self._dashboard = DashboardDesk(desks.service)
+        self._recordings = RecordingDesk(desks.desk, desks.service.uid)
 
     def routes(self, *, trusted: bool) -> list[Route]:
         """All of them, or only those that need no credentials."""
@@ -109,7 +120,11 @@ class _Api:
             Route("/v1/tenants/{name}/feedback", self._feedback, methods=["POST"]),
             Route("/v1/series", self._series),
             Route("/v1/series/names", self._series_names),
+            Route("/v1/timeline", self._timeline),
+            Route("/v1/policy/choices", self._policy_choices),
+            Route("/v1/policy/advice", self._show_advice),
             Route("/metrics", self._metrics),
+            *page_routes(lambda: Levels(agent="", changes=trusted, remedy=_REMEDY)),
         ]
         if not trusted:
             return [*shown, Route("/v1/policy", self._policy)]
@@ -118,6 +133,7 @@ class _Api:
             Route("/v1/policy", self._policy),
             Route("/v1/policy", self._set_policy, methods=["PUT"]),
             Route("/v1/goals", self._goals, methods=["POST"]),
+            Route("/v1/recording", self._record),
             Route("/v1/tenants/{name}/end", self._end, methods=["POST"]),
             Route("/v1/tenants/{name}", self._declare, methods=["PUT"]),
             Route("/v1/tenants/{name}", self._change, methods=["PATCH"]),
@@ -187,6 +203,20 @@ class _Api:
         text = await run_in_threadpool(self._telemetry.metrics)
         return Response(text, media_type=CONTENT_TYPE)
 
+    async def _timeline(self, request: Request) -> Response:
+        return await _answer(partial(self._dashboard.timeline, request.query_params))
+
+    async def _policy_choices(self, request: Request) -> Response:
+        return await _answer(self._dashboard.choices)
+
+    async def _show_advice(self, request: Request) -> Response:
+        return await _answer(self._advice.answer)
+
+    async def _record(self, request: Request) -> Response:
+        asked = _read(RecordingQuery, request.query_params)
+        begun = await run_in_threadpool(self._recordings.begin, asked, _peer(request))
+        return StreamingResponse(begun.lines(), media_type="application/x-ndjson")
+
     async def _containers(self, request: Request) -> Response:
         return await _answer(self._desk.container_desk().status)
 
@@ -226,9 +256,21 @@ async def _body(request: Request, model: type[_M]) -> _M:
     try:
         return model.model_validate_json(await request.body() or b"{}")
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(step) for step in first["loc"])
-        raise InputError(first["msg"].lower(), "correct it", field=where) from error
+        raise _misfit(error) from error
+
+
+def _read(model: type[_M], asked: Mapping[str, str]) -> _M:
+    """What a query asks for."""
+    try:
+        return model.model_validate(dict(asked))
+    except ValidationError as error:
+        raise _misfit(error) from error
+
+
+def _misfit(error: ValidationError) -> InputError:
+    first = error.errors()[0]
+    where = ".".join(str(step) for step in first["loc"])
+    return InputError(first["msg"].lower(), "correct it", field=where)
 
 
 async def _answer(act: Callable[[], BaseModel]) -> Response:

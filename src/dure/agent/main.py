@@ -15,6 +15,8 @@ from logging.handlers import RotatingFileHandler
 from dure import __version__
 from dure.agent import http, lock, state
 from dure.agent.actor import Actor
+from dure.agent.advice_desk import AdviceDesk
+from dure.agent.adviser import Adviser
 from dure.agent.containers.care import Host, make_care
 from dure.agent.desk import Desk
 from dure.agent.door import Door, listen
@@ -38,6 +40,7 @@ from dure.devices.nvml_gauges import NvmlGauges
 from dure.devices.plane import PlaneDevice, PlaneSegments
 from dure.domain.errors import DureError, InputError
 from dure.kernel.policies.registry import make_policy
+from dure.sim.kernel.tuning import chooser_of
 
 _log = logging.getLogger("dure.agent")
 
@@ -131,9 +134,13 @@ def _serve(
         ends.callback(actor.stop)
     ends.callback(_leave, actors, heart, daemon)
     service.restore()
-    foresight = Foresight(actors)
+    adviser = Adviser(actors, options.adapt, chooser_of(options.tuner))
+    foresight = Foresight(actors, listeners=[adviser.hear])
     foresight.start()
     ends.callback(foresight.stop)
+    adviser.start()
+    ends.callback(adviser.stop)
+    advice = AdviceDesk(adviser)
     door.start()
     ends.callback(door.stop)
     own = listen(places.api_socket, socket.SOCK_STREAM, mode)
@@ -144,13 +151,18 @@ def _serve(
         care = make_care(options, options.containers, _host(nvml, service))
         care.start()
         ends.callback(care.stop)
+        foresight.listeners.append(care.heed)
         desk.containers = care.desk
     measured = Measured(tuple(_chosen(nvml, options)), foresight.listening(NvmlGauges()), service)
+    measured = replace(measured, more=(advice,))
     if desk.containers is not None:
         measured = replace(measured, containers=desk.containers.status)
     telemetry = start_telemetry(options.telemetry, places, measured, ends)
     events.add("agent", f"ready in {places.run_dir}, {len(actors)} GPU, {options.sharing}")
-    asyncio.run(http.serve(http.Desks(service, desk, telemetry), own, tcp))
+    if options.http is not None:
+        _log.info("to look at: http://%s:%d/ui/", *options.http)
+    _log.info("to look and change: run `dure dashboard`")
+    asyncio.run(http.serve(http.Desks(service, desk, telemetry, advice), own, tcp))
 
 
 def _host(nvml: GpuLibrary, service: Service) -> Host:

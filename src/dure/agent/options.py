@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from dure.client.containers import PauseWith
 from dure.client.places import Places
 from dure.client.schema import Sharing
+from dure.domain.adaptation import AdaptBy
 from dure.domain.risks import WeightsBy
 from dure.domain.units import MIB
+
+TunerName = Literal["rules", "bandit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +61,7 @@ class AgentOptions:
     telemetry: TelemetryOptions = field(default_factory=TelemetryOptions)
     weights: WeightsBy = WeightsBy.FORESEEN
     """What Eq. 3 moves the weights of tenants by."""
+    adapt: AdaptBy = AdaptBy.OFF
+    """What is done about a policy that would do better."""
+    tuner: TunerName = "rules"
+    """What is tried in dry runs: every policy, or what a bandit has learned to prefer."""

@@ -3,7 +3,7 @@
 No offline profiling: everything is learned from the launches the shim happened to time.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,10 @@ class KernelBook:
             )
             for signature, entry in self._entries.items()
         )
+
+    def without_kernels(self) -> "KernelBook":
+        """The same, of the tenant as a whole alone."""
+        return replace(self, _entries={}, _speeds=list(self._speeds))
 
     def _learn_shape(self, entry: _Entry) -> None:
         """Move class mix, width and the prior of speed towards this kernel."""

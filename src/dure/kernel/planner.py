@@ -250,7 +250,7 @@ class _Draft:
     def _linger(self, tenant: TenantId) -> int:
         """Bridge the gap between back-to-back requests of a tenant others are held for.
 
-        Rounded up: in a gap that is not bridged others fill the device just before the next request.
+        Rounded up: in a gap that is not bridged others fill the device before the next request.
         """
         if tenant not in self._appraisal.patience:
             return 0

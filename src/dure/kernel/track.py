@@ -169,6 +169,11 @@ class Track:
             self._runs_seen += 1
         self.run_attained_ns = 0.0
 
+    @property
+    def run_mean_ns(self) -> float:
+        """Device time of a typical run of work between two pauses; 0 while none was seen."""
+        return self._run_mean_ns
+
     def report_progress(self, done: float, total: float) -> None:
         """The tenant said how far its job is; less than before means it is another job."""
         if self._progress is None or done < self._progress[0] or total != self._progress[1]:

@@ -25,7 +25,8 @@ def river_detector(name: str, chance: float = _CHANCE) -> Detector:
     return RIVER_DETECTORS[name](chance)
 
 
-def _library(part: str) -> ModuleType:
+def library(part: str) -> ModuleType:
+    """A part of the library, imported when it is first asked for."""
     try:
         return importlib.import_module(f"river.{part}")
     except ImportError as error:
@@ -43,7 +44,7 @@ class RiverChange:
     _before: float = math.nan
 
     def __post_init__(self) -> None:
-        self._model = _library("drift").ADWIN(delta=self.chance)
+        self._model = library("drift").ADWIN(delta=self.chance)
 
     def observe(self, value: float) -> Finding | None:
         """Take in a value; a finding when the window was cut."""
@@ -68,11 +69,9 @@ class RiverAnomaly:
     _seen: int = 0
 
     def __post_init__(self) -> None:
-        trees = _library("anomaly").HalfSpaceTrees(
-            n_trees=15, height=6, window_size=150, seed=_SEED
-        )
-        self._model = _library("preprocessing").MinMaxScaler() | trees
-        self._scores = _library("stats").Quantile(1.0 - self.chance)
+        trees = library("anomaly").HalfSpaceTrees(n_trees=15, height=6, window_size=150, seed=_SEED)
+        self._model = library("preprocessing").MinMaxScaler() | trees
+        self._scores = library("stats").Quantile(1.0 - self.chance)
 
     def observe(self, value: float) -> Finding | None:
         """Take in a value; a finding if it is odder than nearly all before."""

@@ -1,5 +1,6 @@
 """What other detectors must offer to stand in for Dure's own: the port of `dure.learners`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,4 +23,16 @@ class Detector(Protocol):
 
     def observe(self, value: float) -> Finding | None:
         """Take in the next value. Values that are not finite numbers are left out."""
+        ...
+
+
+class Bandit(Protocol):
+    """Learns which of some arms pays best in which context."""
+
+    def rank(self, context: Sequence[float], count: int) -> tuple[int, ...]:
+        """The arms most worth trying: those that pay, and those of which too little is known."""
+        ...
+
+    def update(self, context: Sequence[float], arm: int, reward: float) -> None:
+        """An arm was tried and paid so much."""
         ...

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from dure.domain.events import RiskCleared, RiskRaised
 from dure.domain.ids import TenantId
-from dure.domain.metrics.hardware import GPU_CLOCK, GPU_SM_ACTIVE
+from dure.domain.metrics.hardware import GPU_CLOCK, GPU_MEMORY_USED, GPU_SM_ACTIVE
 from dure.domain.metrics.kernel import LATENCY, MEMORY
 from dure.domain.metrics.kinds import Metric
 from dure.domain.readings import TenantReading
@@ -90,11 +90,16 @@ class RiskWatch:
     board: RiskBoard = field(default_factory=RiskBoard)
     _tenants: dict[TenantId, _Watched] = field(default_factory=dict)
     _device: DeviceWatch = field(init=False)
+    _memory: MemoryWatch = field(init=False)
+    _memory_ns: int = 0
 
     def __post_init__(self) -> None:
         self._device = DeviceWatch(
             ThrottleWatch(self._series(GPU_CLOCK, clock="sm")),
             ThrashWatch(self._series(GPU_SM_ACTIVE)),
+        )
+        self._memory = MemoryWatch(
+            self._series(GPU_MEMORY_USED), _MEMORY_STEP_NS / NS_PER_S, _MEMORY_HORIZON_S
         )
 
     def follow(self, now_ns: int, tenant: Tenant) -> list[RiskEvent]:
@@ -146,6 +151,14 @@ class RiskWatch:
         for risk in self._device.observe(reading):
             events += self.board.see(now_ns, risk)
         return events
+
+    def observe_memory(self, now_ns: int, used_bytes: int, capacity_bytes: int) -> list[RiskEvent]:
+        """Take in how full the device's memory is, whoever uses it; what is to be told."""
+        if now_ns - self._memory_ns < _MEMORY_STEP_NS:
+            return []
+        self._memory_ns = now_ns
+        full = self._memory.observe(used_bytes, capacity_bytes)
+        return self.board.see(now_ns, full) if full is not None else []
 
     def _look(self, watched: _Watched, now_ns: int, reading: TenantReading) -> list[Risk]:
         found: list[Risk] = []

@@ -29,6 +29,8 @@ class Measured:
     gauges: Gauges
     service: Service
     containers: Callable[[], ContainersStatus] | None = None
+    more: tuple[Layer, ...] = ()
+    """Layers beside those that every agent has."""
 
 
 def start_telemetry(
@@ -41,6 +43,7 @@ def start_telemetry(
         HardwareLayer(measured.gpus, measured.gauges),
         KernelLayer(measured.service.actors),
         feedback,
+        *measured.more,
     ]
     if measured.containers is not None:
         layers.append(ContainerLayer(measured.containers))

@@ -7,6 +7,7 @@ from dure.domain.risks import Risk
 from dure.domain.units import NS_PER_S
 from dure.sim.figures import finite
 from dure.sim.kernel.compare import Comparison, ModeRun
+from dure.sim.kernel.judging import overall
 from dure.sim.kernel.results import Alone, TenantResult
 from dure.sim.kernel.verdicts import figure_of, promise_kept
 
@@ -63,6 +64,19 @@ def _mode(run: ModeRun) -> dict[str, Any]:
     data["adaptations"] = [
         {"at_s": at_ns / NS_PER_S, **asdict(adapted)}
         for at_ns, adapted in outcome.adaptations[:MOST_SIGNALS]
+    ]
+    data["objective"] = overall(outcome)
+    data["advice"] = [
+        {
+            "at_s": advice.at_ns / NS_PER_S,
+            "kind": advice.kind.value,
+            "before": str(advice.before),
+            "after": str(advice.after),
+            "measured": advice.measured,
+            "gain": advice.gain,
+            "reason": advice.reason,
+        }
+        for advice in outcome.advice[:MOST_SIGNALS]
     ]
     data["tenants"] = [
         {

@@ -1,6 +1,6 @@
 """The journal of a kernel machine: everything it was told and answered, and its replay.
 
-A journal is a file of JSON lines. The first holds the machine's settings, every other line one
+A journal is a file of JSON lines. The first says what the machine was, every other line holds one
 event with the instructions it gave. A machine decides by its events alone, so a fresh one fed
 the same events must answer the same; where it does not, the code that decides has changed.
 """
@@ -17,6 +17,7 @@ from dure.kernel.machine import KernelMachine, MachineSettings
 from dure.kit.files import FileProblem
 from dure.sim.kernel.journal_codec import (
     VERSION,
+    Beginning,
     MalformedLine,
     UnknownVersion,
     decode_entry,
@@ -97,26 +98,22 @@ def open_journal(path: Path, settings: MachineSettings) -> Iterator[Recorder]:
 
 def replay_journal(path: Path) -> ReplayReport:
     """Feed the recorded events to a fresh machine and compare its instructions."""
-    reader = _Reader(path)
-    entries = reader.entries()
-    settings = reader.settings
-    try:
-        machine = KernelMachine(settings)
-    except InputError as error:
-        raise error.located(file=f"{path}, line 1") from error
+    reader = JournalReader(path)
+    machine = reader.machine()
     events = instructions = mismatches = 0
     first: Mismatch | None = None
-    for event, recorded in entries:
+    for event, recorded in reader.entries():
         answered = machine.handle(event)
         events += 1
         instructions += len(recorded)
         if answered != recorded:
             mismatches += 1
             first = first or _mismatch(reader.line, event, recorded, answered)
-    return ReplayReport(settings.policy, events, instructions, mismatches, first, reader.note)
+    policy = reader.begun.settings.policy
+    return ReplayReport(policy, events, instructions, mismatches, first, reader.note)
 
 
-class _Reader:
+class JournalReader:
     """Reads a journal line by line, and says what is wrong with which."""
 
     def __init__(self, path: Path) -> None:
@@ -125,7 +122,20 @@ class _Reader:
         self._last_ns = 0
         self.line = 0
         self.note = ""
-        self.settings = self._read_header()
+        self.begun = self._read_header()
+
+    def machine(self) -> KernelMachine:
+        """A machine as the recorded one was at the first event."""
+        try:
+            return self.begun.machine()
+        except InputError as error:
+            raise error.located(file=f"{self._path}, line 1") from error
+        except MalformedLine as error:
+            raise InputError(
+                f"Dure {self.begun.dure} recorded a machine that this version cannot be ({error})",
+                "replay it with the version of Dure that recorded it",
+                file=f"{self._path}, line 1",
+            ) from error
 
     def entries(self) -> Iterator[Entry]:
         """Every event with its recorded instructions; a torn last line ends it with a note."""
@@ -146,7 +156,7 @@ class _Reader:
             self._last_ns = now_ns
             yield entry
 
-    def _read_header(self) -> MachineSettings:
+    def _read_header(self) -> Beginning:
         raw = next(self._lines, b"")
         if not raw:
             raise InputError("the file is empty", "record a journal first", file=str(self._path))

@@ -1,4 +1,4 @@
-"""Journal lines: a machine's settings, and each event with its instructions, as JSON and back.
+"""Journal lines: what a machine was, and each event with its instructions, as JSON and back.
 
 Types are tagged by their names, integers stay integers, and floats come back bit for bit, so a
 decoded event is equal to the one that was recorded.
@@ -10,13 +10,17 @@ from typing import Annotated, Any, Literal, Union, get_args
 
 from pydantic import ConfigDict, Discriminator, Tag, TypeAdapter, ValidationError, with_config
 
+from dure import __version__
 from dure.domain.events import Event
 from dure.domain.instructions import Instruction
-from dure.kernel.machine import MachineSettings
+from dure.kernel.machine import KernelMachine, MachineSettings
+from dure.kit.images import ImageError, image_of, value_of
 
 FORMAT = "dure-kernel-journal"
-VERSION = 1
+VERSION = 2
 """Raised whenever an older reader would misread a line."""
+_PACKAGES = ("dure.domain", "dure.kernel")
+"""Where the parts of a machine come from."""
 
 _EXACT = ConfigDict(strict=True, extra="forbid", ser_json_inf_nan="constants")
 
@@ -38,7 +42,11 @@ class UnknownVersion(ValueError):  # noqa: N818, likewise
 class _Header:
     format: str = FORMAT
     version: int = VERSION
+    dure: str = __version__
+    """What recorded it."""
     settings: MachineSettings
+    image: list[Any] | None = None
+    """The machine as it was when the recording began; None: it was new."""
 
 
 def _tagged(union: object) -> Any:
@@ -62,20 +70,44 @@ _ENTRIES: TypeAdapter[Any] = TypeAdapter(
 )
 
 
-def encode_header(settings: MachineSettings) -> bytes:
-    """The first line of a journal, without its end."""
-    return _HEADERS.dump_json(_Header(settings=settings))
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What the first line says."""
+
+    settings: MachineSettings
+    """The machine was started with."""
+    image: list[Any] | None
+    dure: str
+    """The version that recorded it."""
+
+    def machine(self) -> KernelMachine:
+        """The machine as it was; raises where this version has no such machine."""
+        if self.image is None:
+            return KernelMachine(self.settings)
+        try:
+            made = value_of(self.image, _PACKAGES)
+        except ImageError as error:
+            raise MalformedLine(f"image: {error}") from error
+        if not isinstance(made, KernelMachine):
+            raise MalformedLine("image: is of no kernel machine")
+        return made
 
 
-def decode_header(line: bytes) -> MachineSettings:
-    """The settings of the recorded machine."""
+def encode_header(settings: MachineSettings, machine: KernelMachine | None = None) -> bytes:
+    """The first line of a journal, without its end; a machine that has run is told as it is."""
+    image = None if machine is None else image_of(machine)
+    return _HEADERS.dump_json(_Header(settings=settings, image=image))
+
+
+def decode_header(line: bytes) -> Beginning:
+    """What the recorded machine was."""
     opening = _decoded(_OPENINGS.validate_json, line)
     if opening.get("format") != FORMAT:
         raise MalformedLine(f"'format' is not '{FORMAT}'")
     if opening.get("version") != VERSION:
         raise UnknownVersion(opening.get("version"))
     header: _Header = _decoded(_HEADERS.validate_json, line)
-    return header.settings
+    return Beginning(header.settings, header.image, header.dure)
 
 
 def encode_entry(event: Event, instructions: tuple[Instruction, ...]) -> bytes:

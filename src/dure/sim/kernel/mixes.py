@@ -72,7 +72,7 @@ def _kernel(
     )
 
 
-def _program(
+def make_program(
     rng: np.random.Generator,
     profile: AcceleratorProfile,
     name: str,
@@ -101,7 +101,7 @@ def _service(
 ) -> TenantLoad:
     gpu_ns = float(np.exp(rng.uniform(np.log(0.5), np.log(10.0)))) * NS_PER_MS
     kernel_ns = float(np.exp(rng.uniform(np.log(5.0), np.log(60.0)))) * NS_PER_US
-    program = _program(
+    program = make_program(
         rng, profile, "service", gpu_ns=gpu_ns, kernel_ns=kernel_ns, graph=rng.random() < 0.5
     )
     at_ns = poisson(
@@ -124,7 +124,9 @@ def _batch(
 ) -> TenantLoad:
     kernel_ns = float(np.exp(rng.uniform(np.log(20.0), np.log(1500.0)))) * NS_PER_US
     iteration_ns = kernel_ns * float(rng.uniform(20.0, 60.0))
-    program = _program(rng, profile, "batch", gpu_ns=iteration_ns, kernel_ns=kernel_ns, graph=False)
+    program = make_program(
+        rng, profile, "batch", gpu_ns=iteration_ns, kernel_ns=kernel_ns, graph=False
+    )
     job_ns = float(np.exp(rng.uniform(np.log(100.0), np.log(2000.0)))) * NS_PER_MS
     jobs = max(1, round(share * duration_ns / job_ns))
     at_ns = np.sort(rng.uniform(0.0, 0.8 * duration_ns, jobs)).astype(np.int64)

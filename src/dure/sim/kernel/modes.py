@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from dure.domain.accelerator import AcceleratorProfile
+from dure.domain.adaptation import AdaptBy
 from dure.domain.events import PolicyParameters
 from dure.domain.risks import WeightsBy
 from dure.kernel.policies.registry import POLICIES
@@ -37,6 +38,8 @@ class Mode:
     side_by_side: bool = True
     switches: tuple[Switch, ...] = field(default=())
     weights: WeightsBy = WeightsBy.FORESEEN
+    adapt: AdaptBy = AdaptBy.OFF
+    """What is done about a policy that would do better."""
 
 
 def baseline(name: str) -> Mode:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dure.domain.accelerator import AcceleratorProfile
+from dure.domain.adaptation import AdaptBy, Advice, Choice
 from dure.domain.errors import InputError
 from dure.domain.events import (
     Event,
@@ -29,17 +30,17 @@ from dure.domain.instructions import (
 from dure.domain.plan import Plan
 from dure.domain.risks import Risk
 from dure.domain.signals import Signal
-from dure.domain.units import NS_PER_MS, NS_PER_S
+from dure.domain.units import NS_PER_S
+from dure.kernel.advisor import Advisor, AdvisorSettings
+from dure.kernel.chooser import Chooser, EveryPolicy
 from dure.kernel.machine import KernelMachine, MachineSettings
+from dure.sim.kernel.advising import Advising
 from dure.sim.kernel.load import TenantLoad
 from dure.sim.kernel.modes import Mode, sharing_of
 from dure.sim.kernel.physics import Physics
 from dure.sim.kernel.state import NEVER
-from dure.sim.kernel.world import World
+from dure.sim.kernel.world import TICK_NS, World
 from dure.telemetry.watch import RiskWatch
-
-TICK_NS = 20 * NS_PER_MS
-"""How often counters are read and a plan is made, as the agent does."""
 
 WINDOW_NS = 1 * NS_PER_S
 """Windows by which availability is judged."""
@@ -89,12 +90,17 @@ class Outcome:
     """What each switch of policy was said to change, by a dry run just before it."""
     prediction_error: float
     wall_s: float
+    advice: list[Advice] = field(default_factory=list)
+    """What the advisor proposed or did, with its reasons."""
+    dry_runs: int = 0
 
 
 class _Loop:
     """The control loop of the agent, in virtual time."""
 
-    def __init__(self, mode: Mode, setting: Setting, record: Recorder | None) -> None:
+    def __init__(
+        self, mode: Mode, setting: Setting, record: Recorder | None, chooser: Chooser
+    ) -> None:
         self.world = World(
             setting.accelerator,
             setting.physics,
@@ -113,6 +119,12 @@ class _Loop:
         self._watch = RiskWatch(setting.accelerator.memory_bytes)
         if mode.policy is not None:
             self.machine = KernelMachine(machine_settings(mode, setting))
+        self.advising: Advising | None = None
+        if mode.policy is not None and mode.adapt is not AdaptBy.OFF:
+            inforce = Choice(mode.policy, mode.parameters)
+            self.advising = Advising(
+                Advisor(inforce, AdvisorSettings(adapt=mode.adapt), chooser=chooser)
+            )
         self._changes = sorted(self._scheduled(mode), key=lambda change: change.now_ns)
 
     def _scheduled(self, mode: Mode) -> Iterable[Event]:
@@ -149,6 +161,7 @@ class _Loop:
         instructions = self.machine.handle(event)
         self.decisions_s.append(time.perf_counter() - started)
         self._carry_out(event, instructions)
+        self._ask_advisor(event)
         for told in self._watch.observe(now_ns, readings):
             if isinstance(told, RiskRaised):
                 self.risks.append((now_ns, told.risk))
@@ -164,6 +177,14 @@ class _Loop:
         elif isinstance(event, TenantLeft):
             self._watch.unfollow(event.tenant)
         self._carry_out(event, self.machine.handle(event))
+        if not isinstance(event, PolicyRequested):
+            self._ask_advisor(event)
+
+    def _ask_advisor(self, event: Event) -> None:
+        """Let the advisor hear what happened, and do what it wants."""
+        if self.advising is not None and self.machine is not None:
+            for wanted in self.advising.hear(event, self.machine):
+                self.feed(wanted)
 
     def _carry_out(self, event: Event, instructions: tuple[Instruction, ...]) -> None:
         if self._record is not None:
@@ -200,10 +221,14 @@ def run(
     *,
     record: Recorder | None = None,
     progress: Progress | None = None,
+    chooser: Chooser | None = None,
 ) -> Outcome:
-    """Run a load under a mode to the end of its duration, and on until its work is done."""
+    """Run a load under a mode to the end of its duration, and on until its work is done.
+
+    `chooser`: what an advisor tries, where the mode has one; every policy unless stated.
+    """
     started = time.perf_counter()
-    loop = _Loop(mode, setting, record)
+    loop = _Loop(mode, setting, record, chooser or EveryPolicy())
     world = loop.world
     if setting.picture_ns[1] > setting.picture_ns[0]:
         world.record_spans(*setting.picture_ns)
@@ -241,6 +266,8 @@ def run(
         risks=loop.risks,
         adaptations=loop.adaptations,
         previews=loop.previews,
+        advice=loop.advising.told if loop.advising is not None else [],
+        dry_runs=loop.advising.dry_runs if loop.advising is not None else 0,
         prediction_error=machine.interference.error if machine else 0.0,
         wall_s=time.perf_counter() - started,
     )

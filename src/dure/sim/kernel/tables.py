@@ -44,6 +44,7 @@ def _adaptations(comparison: Comparison) -> list[str]:
         outcome = run.outcome
         told = [(at, f"foreseen, {risk.tenant}: {risk.reason}") for at, risk in outcome.risks]
         told += [(at, f"adapted, {adapted}") for at, adapted in outcome.adaptations]
+        told += [(advice.at_ns, f"advisor {advice}") for advice in outcome.advice]
         told.sort(key=lambda each: each[0])
         lines += [
             f"{run.result.mode} at {format_duration(at_ns)}: {what}"

@@ -10,10 +10,14 @@ from dure.domain.ids import TenantId
 from dure.domain.kernel import KernelClass, KernelSignature, classify
 from dure.domain.plan import Plan, SmSet
 from dure.domain.readings import KernelSample, TenantReading
+from dure.domain.units import NS_PER_MS
 from dure.sim.kernel.engine import step
 from dure.sim.kernel.load import Arrivals, ClosedLoop, TenantLoad
 from dure.sim.kernel.physics import Physics
 from dure.sim.kernel.state import HOST_DONE, HOST_WAITING, SPACE, TIME, State, blank_state
+
+TICK_NS = 20 * NS_PER_MS
+"""How often counters are read and a plan is made, as the agent does."""
 
 _UNKNOWN_KERNEL_NS = 50_000.0
 """Predicted duration of a kernel that was never timed."""

@@ -19,8 +19,8 @@ from dure.domain.readings import KernelSample, TenantReading
 from dure.domain.tenant import Goal, LatencySlo, Slo, Tenant, TenantClass
 from dure.domain.units import NS_PER_MS, NS_PER_US
 from dure.kernel.machine import KernelMachine, MachineSettings
-from dure.sim.kernel.run import TICK_NS
 from dure.sim.kernel.state import SAMPLES_PER_TENANT
+from dure.sim.kernel.world import TICK_NS
 
 _KERNELS = 24
 """Different kernels a made tenant launches."""

@@ -18,7 +18,7 @@ from dure.sim.benches.report import (
     silent,
 )
 from dure.sim.kernel.benches.made import MadeTenants
-from dure.sim.kernel.run import TICK_NS
+from dure.sim.kernel.world import TICK_NS
 
 MOST_TENANTS = 12
 """Beyond, trying every set takes too long to wait for."""

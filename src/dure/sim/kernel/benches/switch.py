@@ -23,7 +23,8 @@ from dure.sim.benches.report import BenchReport, Grid, Tell, Verdict, number, si
 from dure.sim.kernel.load import Arrivals, ClosedLoop, TenantLoad, poisson
 from dure.sim.kernel.models import load_model
 from dure.sim.kernel.modes import SWITCHING, Mode, Switch
-from dure.sim.kernel.run import TICK_NS, Outcome, Setting, machine_settings, run
+from dure.sim.kernel.run import Outcome, Setting, machine_settings, run
+from dure.sim.kernel.world import TICK_NS
 
 _SEED = 1
 _SPACING_NS = (30 * NS_PER_MS, 170 * NS_PER_MS)

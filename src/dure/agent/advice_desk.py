@@ -1,0 +1,92 @@
+"""Answers what people ask of adaptation, and says it in metrics."""
+
+from dataclasses import dataclass
+
+from dure.agent.adviser import Adviser, Desk
+from dure.agent.telemetry.ports import Readings
+from dure.client.advice import (
+    AdviceAnswer,
+    AdviceLine,
+    ChoiceStatus,
+    ForetoldStatus,
+    GpuAdvice,
+)
+from dure.domain.adaptation import Advice, AdviceKind, Choice
+from dure.domain.metrics import kernel as m
+from dure.domain.metrics.kinds import Reading
+
+OBJECTIVE = (
+    "by weight, the mean of on-time requests (a tenth less for each further allowance of late "
+    "ones) and of progress over progress alone, from 0 to 1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceDesk:
+    """GET /v1/policy/advice, and a layer of metrics."""
+
+    adviser: Adviser
+    name: str = "advice"
+
+    def answer(self) -> AdviceAnswer:
+        """What is measured, proposed and was done, GPU by GPU."""
+        return AdviceAnswer(
+            adapt=self.adviser.adapt.value,
+            objective=OBJECTIVE,
+            gpus=tuple(_gpu(desk) for desk in self.adviser.desks.values()),
+        )
+
+    def read(self) -> Readings:
+        """The objective, and what was done about it."""
+        found = []
+        for uuid, desk in self.adviser.desks.items():
+            if desk.objective is not None:
+                found.append(Reading(m.OBJECTIVE, (uuid,), desk.objective))
+            found.append(Reading(m.DRY_RUNS, (uuid,), float(desk.dry_runs)))
+            found += [
+                Reading(m.ADAPTATIONS, (uuid, kind.name.lower()), float(desk.counted[kind]))
+                for kind in AdviceKind
+            ]
+        return found
+
+
+def _gpu(desk: Desk) -> GpuAdvice:
+    advisor = desk.advisor
+    history = tuple(_line(at_s, advice) for at_s, advice in tuple(desk.said))
+    standing = advisor.standing
+    proposed = None
+    if standing is not None and standing.kind is AdviceKind.PROPOSED and history:
+        proposed = _line(history[-1].at_unix_s, standing)
+    return GpuAdvice(
+        gpu=desk.actor.uuid,
+        inforce=_choice(advisor.inforce),
+        objective=desk.objective,
+        proposal=proposed,
+        foretold=tuple(
+            ForetoldStatus(
+                policy=each.choice.policy,
+                parameters=dict(each.choice.parameters),
+                score=each.score,
+            )
+            for each in desk.foretold
+        ),
+        dry_runs=desk.dry_runs,
+        trouble=desk.trouble,
+        history=history,
+    )
+
+
+def _line(at_s: float, advice: Advice) -> AdviceLine:
+    return AdviceLine(
+        at_unix_s=at_s,
+        kind=advice.kind.value,
+        before=_choice(advice.before),
+        after=_choice(advice.after),
+        measured=advice.measured,
+        gain=advice.gain,
+        reason=advice.reason,
+    )
+
+
+def _choice(choice: Choice) -> ChoiceStatus:
+    return ChoiceStatus(policy=choice.policy, parameters=dict(choice.parameters))
