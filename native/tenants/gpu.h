@@ -75,6 +75,9 @@ struct options {
     bool legacy;          /* launch on the legacy default stream */
     bool wrong;           /* leave dependencies out: results must come out wrong */
     bool work_given;      /* work_ns was asked for */
+    bool report;          /* say request latencies to Dure, where its shim is loaded */
+    const char *rate_file; /* holds the present rate; NULL: `rate` throughout */
+    const char *save;     /* file of the last checkpoint; NULL: none is made */
     uint64_t size;        /* rows and columns of a matrix; a multiple of 8 */
     uint64_t turns_per_us; /* of the spin loop, if it is known; 0: measured at the start */
     const char *barrier;  /* folder where rounds are released; NULL: start at once */

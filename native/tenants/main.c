@@ -39,7 +39,9 @@ static void usage(FILE *to)
             "--sync-every STEPS, --rate PER_SECOND, --seed N, --memory-mib N, --chunk-mib N,\n"
             "--children N, --streams N, --device N, --how HOW, --after S, --spin, --legacy,\n"
             "--wrong, --json, --size N (of a matrix), --turns-per-us N (of `calibrate`),\n"
-            "--barrier FOLDER --index I (run in rounds that files of the folder release).\n"
+            "--barrier FOLDER --index I (run in rounds that files of the folder release),\n"
+            "--rate-file FILE (of `serve`: the rate is read from it again and again), --report\n"
+            "(of `serve`: say latencies to Dure), --save FILE (of `train`: save and resume there).\n"
             "Exit: 0 fine, 1 a call failed, 2 usage, 3 a result is wrong, 4 no driver.\n");
 }
 
@@ -49,6 +51,7 @@ static bool set_flag(struct options *o, const char *name)
                  : strcmp(name, "--spin") == 0   ? &o->spin
                  : strcmp(name, "--legacy") == 0 ? &o->legacy
                  : strcmp(name, "--wrong") == 0  ? &o->wrong
+                 : strcmp(name, "--report") == 0 ? &o->report
                                                  : NULL;
     if (flag != NULL)
         *flag = true;
@@ -69,12 +72,23 @@ static bool set_value(struct options *o, const char *name, const char *text)
         {"--streams", &o->streams},       {"--size", &o->size},
         {"--index", &o->index},           {"--turns-per-us", &o->turns_per_us},
     };
+    const struct {
+        const char *name;
+        const char **to;
+    } words[] = {
+        {"--how", &o->how},
+        {"--barrier", &o->barrier},
+        {"--rate-file", &o->rate_file},
+        {"--save", &o->save},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(name, words[i].name) == 0) {
+            *words[i].to = text;
+            return true;
+        }
+    }
     char *end;
     double value = strtod(text, &end);
-    if (strcmp(name, "--how") == 0 || strcmp(name, "--barrier") == 0) {
-        *(name[2] == 'h' ? &o->how : &o->barrier) = text;
-        return true;
-    }
     if (end == text || *end != '\0' || value < 0)
         return false;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

@@ -1,4 +1,6 @@
-/* An inference server: requests arrive at random moments fixed by the seed, each some kernels. */
+/* An inference server: requests arrive at random moments fixed by the seed, each some kernels. How
+ * many come may change while it runs: a file can hold the rate. */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +8,7 @@
 
 #define WORDS 256u
 #define MOST_REQUESTS 1000000u
+#define LOOK_NS 100000000.0 /* between two looks at the file of the rate */
 
 static int by_value(const void *a, const void *b)
 {
@@ -62,8 +65,27 @@ static bool serve_one(const struct options *o, CUdeviceptr x, uint32_t *out, uin
     return out[0] == expected && out[WORDS - 1] == expected;
 }
 
+/* Requests a second from here on; what a file does not say stays as it was. */
+static double rate_at(const struct options *o, double at_ns, double rate)
+{
+    static double looked_ns;
+    if (o->rate_file == NULL || at_ns - looked_ns < LOOK_NS)
+        return rate;
+    looked_ns = at_ns;
+    double found = 0;
+    FILE *file = fopen(o->rate_file, "re");
+    if (file == NULL)
+        return rate;
+    int read = fscanf(file, "%lf", &found);
+    fclose(file);
+    return read == 1 && found > 0 ? found : rate;
+}
+
 int run_serve(const struct options *o)
 {
+    void (*report)(uint64_t) = NULL;
+    if (o->report)
+        *(void **)&report = dlsym(RTLD_DEFAULT, "dure_report_latency_ns");
     gpu_open(o);
     CUdeviceptr x = device_words(WORDS);
     void *out = NULL;
@@ -75,13 +97,18 @@ int run_serve(const struct options *o)
     serve_one(o, x, out, 1); /* the first one pays for set-up */
     uint64_t begin = now_ns();
     double arrival = (double)begin;
+    double rate = o->rate;
     while (count < MOST_REQUESTS) {
-        arrival += random_exponential(&random, 1e9 / o->rate);
+        rate = rate_at(o, arrival, rate);
+        arrival += random_exponential(&random, 1e9 / rate);
         if (o->count > 0 ? count >= o->count : arrival - (double)begin > o->seconds * 1e9)
             break;
         sleep_until_ns((uint64_t)arrival, o->spin);
         errors += !serve_one(o, x, out, (uint32_t)count + 2);
-        latencies[count++] = now_ns() - (uint64_t)arrival;
+        latencies[count] = now_ns() - (uint64_t)arrival;
+        if (report != NULL)
+            report(latencies[count]);
+        count++;
     }
     print(o, latencies, count, errors, (double)(now_ns() - begin) / 1e9);
     free(latencies);

@@ -31,8 +31,11 @@ def manifest_rules() -> dict[str, Any]:
         ("Role", "dure-member"): "own",
         ("ClusterRole", "dure-member-partitioner"): "partitioner",
         ("ClusterRole", "dure-member-door"): "door",
+        ("ClusterRole", "dure-member-routes"): "routes",
         ("ClusterRole", "dure-jobs-edit"): "peopleEdit",
         ("ClusterRole", "dure-jobs-view"): "peopleView",
+        ("ClusterRole", "dure-member-virtual"): "virtual",
+        ("ClusterRole", "dure-virtual-tenant"): "virtualTenant",
     }
     found = {}
     for file in MANIFESTS.glob("*.yaml"):

@@ -1,23 +1,17 @@
 """The guide to the centre names every field of a job, every role and only commands there are."""
 
 import json
-import re
-import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from dure.api.base import read_document
 from dure.api.jobs import JobSpec
 from dure.cli.centre import documents
-from dure.cli.main import app
 from dure.domain.fleet.accounts import Role
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "guide" / "centre.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^(dure .*?)(?:  +.*)?$", GUIDE, flags=re.MULTILINE)
 
 
 def section(title: str) -> str:
@@ -36,17 +30,6 @@ def test_every_field_of_a_job_is_in_the_table_in_its_order() -> None:
 
 def test_every_role_is_in_the_table() -> None:
     assert first_cells(section("Who you are")) == [role.value for role in Role]
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_of_the_guide_exists(line: str) -> None:
-    command: Any = get_command(app)
-    words = shlex.split(line)[1:]
-    assert words[0] in command.commands
-    while words and words[0] in getattr(command, "commands", ()):
-        command = command.commands[words.pop(0)]
-    known = {option for each in command.params for option in each.opts}
-    assert {word for word in words if word.startswith("--")} <= known
 
 
 @pytest.mark.parametrize("name", ["train.yaml", "serve.yaml"])

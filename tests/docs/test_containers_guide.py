@@ -3,17 +3,12 @@
 import re
 from pathlib import Path
 
-import pytest
-from typer.main import get_command
-
-from dure.cli.main import app
 from dure.domain.containers import WorkState
 from dure.node.labels import Labels, parse_labels
 from dure.node.strategies.registry import STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "guide" / "containers.md").read_text(encoding="utf-8")
-_LINE = re.compile(r"^(?:sudo )?dure [a-z].*$", flags=re.MULTILINE)
 
 
 def section(title: str) -> str:
@@ -41,17 +36,6 @@ def test_the_table_of_states_is_the_states() -> None:
 
 def test_the_table_of_strategies_is_the_strategies() -> None:
     assert set(first_cells(section("Strategies"))) - {"--strategy"} == set(STRATEGIES)
-
-
-@pytest.mark.parametrize("line", _LINE.findall(GUIDE))
-def test_every_command_of_the_guide_exists(line: str) -> None:
-    for command_line in line.removeprefix("sudo ").partition("#")[0].split("&&"):
-        words = command_line.split()[1:]
-        command = get_command(app)
-        while hasattr(command, "commands"):
-            command = command.commands[words.pop(0)]
-        known = {word for parameter in command.params for word in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= known, line
 
 
 def test_every_file_it_points_to_is_there() -> None:

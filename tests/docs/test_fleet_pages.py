@@ -38,6 +38,7 @@ PAGES = {
         GUIDE / "centre.md",
         GUIDE / "fleet.md",
         GUIDE / "fleet-jobs.md",
+        GUIDE / "elasticity.md",
         GUIDE / "fleet-clusters.md",
         GUIDE / "fleet-operating.md",
         GUIDE / "fleet-tenancy.md",

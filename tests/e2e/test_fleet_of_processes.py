@@ -149,8 +149,9 @@ class Fleet:
                 os.kill(int(begun.read_text()), signal.SIGKILL)
 
 
-@pytest.fixture
-def fleet() -> Iterator[Fleet]:
+@contextlib.contextmanager
+def running_fleet() -> Iterator[Fleet]:
+    """A fleet of its own; nothing of it is left afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="dure-fleet-"))
     made = Fleet.__new__(Fleet)
     made.folder, made._processes = folder, {}
@@ -160,6 +161,12 @@ def fleet() -> Iterator[Fleet]:
     finally:
         made.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with running_fleet() as made:
+        yield made
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 """The tenant programs compute what they should on the emulator, however it is shared."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.emulator.conftest import MakeMachine
-from tests.emulator.driving import Emulator, finish
+from tests.emulator.driving import Emulator, finish, wait_for
 
 WRONG = 3
 
@@ -62,3 +64,43 @@ def test_without_a_driver_the_program_says_so(emulator: Emulator) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 4
     assert "no CUDA driver" in err
+
+
+def test_a_training_that_is_asked_saves_waits_for_its_end_and_resumes_with_the_right_result(
+    emulator: Emulator, tmp_path: Path
+) -> None:
+    saved, answer = tmp_path / "saved", tmp_path / "checkpoint-done"
+    loop = ("train", "--work-us", 500, "--save", saved)
+    first = emulator.start_tenant(*loop, "--seconds", 600, DURE_CONTROL=str(tmp_path))
+    (tmp_path / "checkpoint").write_text("7\n")
+    assert wait_for(lambda: answer.exists() and answer.read_text() == "7\n")
+    steps = int(saved.read_text().split()[0])
+    assert steps > 0
+    first.terminate()
+    assert first.communicate()[0] == f"saved at step {steps}\n"
+    code, printed = emulator.tenant(*loop, "--count", steps + 40)
+    assert code == 0, printed
+    assert (printed["steps"], printed["correct"]) == (steps + 40, True)
+
+
+def test_a_training_goes_on_where_a_checkpoint_is_called_off(
+    emulator: Emulator, tmp_path: Path
+) -> None:
+    (tmp_path / "checkpoint").write_text("1\n")
+    arguments = ("train", "--work-us", 500, "--save", tmp_path / "saved", "--count", 60, "--json")
+    process = emulator.start_tenant(*arguments, DURE_CONTROL=str(tmp_path))
+    assert wait_for((tmp_path / "checkpoint-done").exists)
+    assert process.poll() is None
+    (tmp_path / "checkpoint").unlink()
+    code, printed = finish(process)
+    assert (code, printed["steps"], printed["correct"]) == (0, 60, True)
+
+
+def test_a_server_follows_the_rate_in_a_file(emulator: Emulator, tmp_path: Path) -> None:
+    rate = tmp_path / "rate"
+    rate.write_text("400\n")
+    slow = ("serve", "--seconds", 1, "--kernels", 1, "--work-us", 10, "--rate", 5)
+    _, without = emulator.tenant(*slow)
+    _, followed = emulator.tenant(*slow, "--rate-file", rate)
+    assert without["requests"] < 30
+    assert followed["requests"] > 100

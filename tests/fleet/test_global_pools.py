@@ -78,6 +78,38 @@ def test_an_owner_gets_lent_devices_back_at_the_least_cost_and_no_more_than_it_w
     assert not set(placed) & {each.workload for each in called}
 
 
+def test_an_owner_has_all_its_units_whatever_its_share_while_others_wait_for_them() -> None:
+    made = lending()
+    assert len(start(made, *(f"ann-{n}" for n in range(8)))) == 8
+    now_ns = HOUR_NS
+    owned = [job(f"bob-{n}", tenant=BOB, pool=PoolId("bobs")) for n in range(8)]
+    submit(made, *owned, now_ns=now_ns)
+    said = made.handle(RoundDue(now_ns))
+    called = [each for each in of_kind(said, PreemptWorkload) if isinstance(each, PreemptWorkload)]
+    assert len(called) == 8
+    for each in called:
+        made.handle(WorkloadStopped(now_ns, each.workload, each.attempt, 0.0, "called back"))
+    tell(made, EAST, used=0, now_ns=now_ns)
+    # Those who were displaced wait, and want half of the fleet by their weight.
+    placed = orders(made.handle(RoundDue(now_ns + MINUTE_NS)))
+    assert set(placed) == {f"bob-{n}" for n in range(8)}
+
+
+def test_a_place_that_was_taken_back_before_anything_started_there_is_free_again() -> None:
+    made = lending()
+    submit(made, job("ann-1", hours=100.0))
+    (order,) = orders(made.handle(RoundDue(0))).values()
+    (before,) = made.state.sites.columns.free[:, 0]
+    made.handle(WorkloadStopped(0, WorkloadId("ann-1"), order.attempt, 0.0, "called back"))
+    (after,) = made.state.sites.columns.free[:, 0]
+    assert (before, after) == (7.0, 8.0)
+    # A cluster that has told what it has left since then is believed.
+    (again,) = orders(made.handle(RoundDue(MINUTE_NS))).values()
+    tell(made, EAST, used=0, now_ns=MINUTE_NS)
+    made.handle(WorkloadStopped(MINUTE_NS, WorkloadId("ann-1"), again.attempt, 0.0, "again"))
+    assert made.state.sites.columns.free[0, 0] == 8.0
+
+
 def test_pools_shrink_with_the_nodes_of_their_clusters_and_go_where_there_is_room() -> None:
     made = machine(EAST, WEST)
     here = frozenset({ClusterId("east"), ClusterId("west")})

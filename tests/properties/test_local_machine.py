@@ -18,6 +18,7 @@ from dure.domain.fleet.events import (
     NodeBack,
     NodeCordoned,
     NodeLost,
+    NodesEmptying,
     OrderGiven,
     RoundDue,
     StartFailed,
@@ -66,8 +67,15 @@ class History(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         limits = QueueRules(patience_ns=120 * MINUTE_NS, most_passes=2)
-        tidy = TidyRules(interval_ns=20 * MINUTE_NS, blocked_ns=0, gain=0.5, rest_ns=0)
-        self.rig = Rig(LocalSettings(cluster(*GROUPS), queue=limits, tidy=tidy, validate=True))
+        tidy = TidyRules(
+            interval_ns=20 * MINUTE_NS, blocked_ns=0, gain=0.5, rest_ns=0, most_at_once=3
+        )
+        in_place = frozenset({"mps", "mig"})
+        self.rig = Rig(
+            LocalSettings(
+                cluster(*GROUPS), queue=limits, tidy=tidy, in_place=in_place, validate=True
+            )
+        )
         self.rig.tell(TenantSet(0, FleetTenant(TenantId("a")), POOLS[:1]))
         self.rig.tell(TenantSet(0, FleetTenant(TenantId("b"), priority=1), POOLS[1:]))
         self.count = 0
@@ -131,10 +139,15 @@ class History(RuleBasedStateMachine):
         tenant=_tenants,
         where=st.sampled_from(["mig", "mps", "gpus"]),
         most=st.integers(1, 6),
+        standby=st.integers(0, 2),
     )
-    def serve(self, warm: int, memory: int, tenant: str, where: str, most: int) -> None:
+    def serve(
+        self, warm: int, memory: int, tenant: str, where: str, most: int, standby: int
+    ) -> None:
         """A service comes."""
         workload = serving(self._name(), warm, memory, tenant=tenant, most_replicas=max(1, most))
+        assert workload.service is not None
+        workload = replace(workload, service=replace(workload.service, standby=standby))
         self._give(workload, where, max(1, min(most, warm)))
         self.services[workload.id] = workload
 
@@ -301,6 +314,11 @@ class History(RuleBasedStateMachine):
         self.rig.tell(AllotmentsSet(self.rig.now_ns, allotments))
         self.rig.round()
 
+    @rule(nodes=st.frozensets(st.integers(0, 2 * NODES), max_size=2))
+    def want_empty(self, nodes: frozenset[int]) -> None:
+        """Somebody wants nodes to be empty, or no more."""
+        self.rig.tell(NodesEmptying(self.rig.now_ns, nodes))
+
     @rule(minutes=st.sampled_from([0, 1, 7, 45, 130]))
     def pass_time(self, minutes: int) -> None:
         """Time passes and a round comes; a second one at once has nothing to do."""
@@ -330,6 +348,21 @@ class History(RuleBasedStateMachine):
             attempt = task.order.attempt
             assert {one.index for one in mine if one.attempt == attempt} == set(task.instances)
         assert len(self.rig.running) == sum(len(task.instances) for task in tasks)
+
+    @invariant()
+    def moves_that_tidy_up_are_few(self) -> None:
+        """Beside those by which slices grow."""
+        floor = self.rig.machine.floor
+        assert sum(len(task.moving) for task in floor.tasks.values()) <= 3
+
+    @invariant()
+    def no_service_has_more_than_it_may(self) -> None:
+        """With those that are kept warm."""
+        for task in self.rig.machine.floor.tasks.values():
+            service = task.order.workload.service
+            if service is not None and not (task.replaced or task.arriving):
+                least = max(service.most_replicas, task.order.instances)
+                assert task.target <= max(least, len(task.instances))
 
     @invariant()
     def gangs_are_whole(self) -> None:

@@ -12,7 +12,8 @@ from dure.domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from dure.kernel.policies.registry import POLICIES
 from dure.sim.kernel.load import Arrivals, ClosedLoop, KernelSpec, Program, TenantLoad, poisson
 from dure.sim.kernel.modes import managed
-from dure.sim.kernel.run import TICK_NS, Setting, run
+from dure.sim.kernel.run import Setting, run
+from dure.sim.kernel.world import TICK_NS
 from tests.kernel.factories import H200
 
 BOUND_S = 0.3

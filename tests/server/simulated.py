@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dure.domain.fleet.decisions import InstanceId
+from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.protocol import AttemptKey, Desired, Partition
 from dure.domain.ids import ClusterId
 from dure.member.clock import FleetClock
@@ -119,8 +119,14 @@ class TimedCarrier:
         self._cluster.end(instance, Life.GONE)
         self._cluster.objects.pop(instance, None)
 
+    async def request(self, instance: InstanceId, number: int) -> None:
+        """Nobody there saves anything."""
+
     async def forget(self, instance: InstanceId) -> None:
         self._cluster.objects.pop(instance, None)
+
+    async def resize(self, instance: InstanceId, placement: Placement) -> None:
+        raise AssertionError("no slice of it grows")
 
     async def repartition(self, partition: Partition) -> str:
         raise AssertionError("nobody asks for it")

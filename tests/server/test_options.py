@@ -22,6 +22,7 @@ def test_every_default_of_the_server_is_what_the_documentation_says() -> None:
     assert (settings.silence_s, settings.ping_s) == (6.0, 2.0)
     assert (settings.fence_margin, settings.fence_margin_least_s) == (0.25, 10.0)
     assert (settings.round_s, settings.idle_round_s, settings.poll_s) == (0.2, 5.0, 1.0)
+    assert settings.move_scan_s == 3600.0
     assert settings.prune_s == 600.0
     assert (settings.gone_kept_s, settings.gone_kept) == (300.0, 1000)
     assert settings.listening.url == "http://127.0.0.1:7600"

@@ -7,6 +7,8 @@ import sqlalchemy as sa
 
 from dure.domain.fleet.accounts import FeedKind, Role, TenantKind
 from dure.domain.fleet.lifecycle import AttemptState
+from dure.domain.fleet.migrations import MoveKind, MoveStep
+from dure.domain.fleet.virtual import VirtualTier
 from dure.stores.dump import RESTORE_LEAP
 from dure.stores.errors import DumpError, SchemaTooNewError
 from dure.stores.ids import new_id
@@ -18,12 +20,15 @@ from dure.stores.rows import (
     Feed,
     FeedPoint,
     Meter,
+    Migration,
     NewEvent,
     Origin,
     Partition,
     Policy,
     Pool,
     Tenant,
+    VirtualCluster,
+    VirtualSpace,
 )
 from dure.stores.store import Store
 from dure.stores.tables import metadata
@@ -47,10 +52,14 @@ async def _fill(store: Store) -> None:
         await tx.news.said("seoul", inventory={"nodes": []}, sites={"sites": []})
         await tx.news.lease("seoul", {"allotments": []})
         await tx.partitions.ask(Partition("seoul", "n0", "all-1g.10gb", 3, asked_ns=1))
+        moves = MoveKind.WARM, MoveStep.WARMING
+        await tx.migrations.add(Migration(new_id(), made.id, *moves, 1, 1, "seoul"))
         await tx.origins.add_all([Origin("seoul", "u-1", "team", "train", made.id, 1)])
         await tx.meters.put_all([Meter(made.id, 1, "seoul", 5, 4, 8, 9)])
         await tx.charges.add_all([charge(made.id)])
         await tx.closings.close(Closing("2026-09", "UTC", "d", {"totals": []}, "me", 7))
+        await tx.virtual.add(VirtualCluster("own", "acme", VirtualTier.SCOPED))
+        await tx.spaces.set_all([VirtualSpace("own", "seoul", 1, "dure-acme")])
         await tx.prices.put_all([("seoul/gpus", 0.25)])
         await tx.feeds.add(Feed("kr", FeedKind.TARIFF, "KRW/kWh"))
         await tx.feeds.write(FeedPoint("kr", at, at / 3) for at in range(1200))

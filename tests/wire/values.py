@@ -16,7 +16,9 @@ from dure.domain.fleet.decisions import Alternative, Explanation, Order, Placeme
 from dure.domain.fleet.policy import ClassPolicy, FleetPolicy
 from dure.domain.fleet.programs import Program, Thing, ThingKind
 from dure.domain.fleet.protocol import (
+    AccessRequest,
     AttemptStatus,
+    LoadSignal,
     LogChunk,
     Partition,
     PartitionStatus,
@@ -29,6 +31,7 @@ from dure.domain.fleet.protocol import (
 )
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import FleetTenant
+from dure.domain.fleet.virtual import SpaceStatus, VirtualCluster
 from dure.domain.fleet.workloads import Demand, Gang, Service, Sla, Work, Workload
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
@@ -105,7 +108,11 @@ _SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (Wish, "document"): st.dictionaries(texts, _json, max_size=3),
     **{(Wish, name): names for name in ("uid", "namespace", "name")},
     (WishRefusal, "reason"): names,
+    (LoadSignal, "source"): names,
     (Standing, "uid"): names,
+    (VirtualCluster, "pools"): st.lists(names, max_size=3).map(tuple),
+    **{(VirtualCluster, name): names for name in ("name", "tenant")},
+    **{(kind, "name"): names for kind in (SpaceStatus, AccessRequest)},
     **{(Standing, name): texts for name in ("job", "cluster", "currency")},
     **{(Standing, name): signed for name in ("cost_per_hour", "g_co2_per_hour")},
 }

@@ -13,6 +13,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
+from dure.domain.errors import InputError
+from dure.domain.fleet.windows import window_of
 from dure.domain.units import NS_PER_S, parse_bytes, parse_duration_ns
 
 MOST = 1e12
@@ -223,6 +225,27 @@ SmallJson = Annotated[dict[str, JsonValue], AfterValidator(_small_json)]
 _ID = r"^[0-9a-hjkmnp-tv-z]{26}$"
 Id = Annotated[str, Field(pattern=_ID, max_length=26)]
 """An id that Dure made; ids sort by the time they were made."""
+
+
+def _window(line: str) -> str:
+    try:
+        window_of(line)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+    return line
+
+
+WindowLine = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z,-]+( [0-9]{2}:[0-9]{2}-[0-9]{2}:[0-9]{2})?( [A-Za-z][A-Za-z0-9_+/-]*)?$",
+        max_length=100,
+        examples=["mon-fri 22:00-06:00 Europe/Vienna", "sat,sun"],
+    ),
+    AfterValidator(_window),
+]
+"""Hours of a week: days, hours (the whole day where they are left out), time zone (UTC)."""
+Windows = Annotated[list[WindowLine], Field(max_length=32)]
 
 
 def is_id(text: str) -> bool:

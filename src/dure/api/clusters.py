@@ -14,6 +14,7 @@ from dure.api.base import (
     LowerName,
     Name,
     Size,
+    Windows,
     short_form,
 )
 from dure.domain.fleet.clusters import HOURS_A_WEEK, ClusterClass
@@ -108,6 +109,8 @@ class ClusterSpec(Document):
     """Where a tenant's objects belong; `dure-TENANT` where it is not named."""
     artefacts: Annotated[dict[Name, Size], Field(max_length=10_000)] = Field(default_factory=dict)
     """Weights and data that lie there, with their sizes."""
+    windows: Windows = Field(default_factory=list)
+    """When jobs may be moved there or away by themselves; at any time where none is named."""
 
 
 class DeviceCount(Document):
@@ -153,6 +156,9 @@ class PartitionRequest(Document):
 
     layout: LayoutName
     """Of a name that the node's own manager knows, such as `all-1g.10gb`."""
+    drain: bool = False
+    """Whether what uses its devices is moved elsewhere first, where it may be; else it is refused
+    while anything does."""
 
 
 class PartitionDocument(Document):
@@ -160,6 +166,8 @@ class PartitionDocument(Document):
 
     node: str
     layout: str
+    drain: bool = False
+    """Whether what uses its devices is moved elsewhere first."""
     phase: PartitionPhase
     """`asked`, `under-way` (nothing new is placed there), `done`, `refused` (nothing was changed),
     `failed`."""

@@ -6,6 +6,8 @@ from pydantic import Field
 
 from dure.api.base import Document, Priority
 from dure.api.jobs import JobSpec
+from dure.api.loads import SizeDocument
+from dure.api.migrations import MigrationDocument
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
 from dure.domain.fleet.workloads import WorkloadKind
 
@@ -44,9 +46,17 @@ class JobSummary(Document):
     """Why it is in its phase."""
     suspended: bool = False
     """Whether its owner wants it to have no place for now."""
+    pinned: bool = False
+    """Whether it is not to be moved by itself."""
+    moving: str = ""
+    """Where a migration of it stands and where it goes, as `saving → west`; empty: none does."""
     labels: dict[str, str]
     array_id: str | None
     array_index: int | None
+    ready: int | None = None
+    """Of a service: instances that take requests; left out of streams."""
+    wanted: int | None = None
+    """The same that shall, by its load."""
     revision: int
     submitted_at: str
     updated_at: str
@@ -59,6 +69,8 @@ class JobEdit(Document):
     priority: Priority | None = None
     suspend: bool | None = None
     """Whether it shall have no place for now: what runs is stopped, and starts again later."""
+    pinned: bool | None = None
+    """Whether it is not to be moved by itself."""
 
 
 class AttemptDocument(Document):
@@ -73,6 +85,10 @@ class AttemptDocument(Document):
     running_at: str | None
     releasing_at: str | None
     gone_at: str | None
+    size: SizeDocument | None = None
+    """Of a service."""
+    exit_code: int | None = None
+    """Of its program, where its cluster told it."""
 
 
 class JobDocument(JobSummary):
@@ -80,6 +96,8 @@ class JobDocument(JobSummary):
 
     spec: JobSpec
     attempts: list[AttemptDocument]
+    migration: MigrationDocument | None = None
+    """The last of it, under way or over."""
 
 
 class CostTerm(Document):
@@ -124,6 +142,8 @@ class ExplainedAttempt(Document):
     state: AttemptState
     reason: str
     explanation: ExplanationDocument | None = None
+    size: SizeDocument | None = None
+    """Of a service: how large it is there, and why."""
 
 
 class JobExplanation(Document):
@@ -135,6 +155,8 @@ class JobExplanation(Document):
     """Why it waits or ended."""
     attempts: list[ExplainedAttempt]
     """The latest first."""
+    migration: MigrationDocument | None = None
+    """The last of it, under way or over."""
 
 
 class SortOrder(Enum):

@@ -22,6 +22,8 @@ from dure.api.base import (
     Size,
     SmallJson,
     Text,
+    Windows,
+    duration_ns,
     short_form,
 )
 from dure.domain.fleet.profiles import DataType
@@ -93,6 +95,17 @@ class Work(Document):
     """Share of that time that scales with compute; the rest scales with memory bandwidth."""
 
 
+class WhenNoCheckpoint(Enum):
+    """What becomes of a move whose checkpoint does not come in time."""
+
+    STAY = "stay"
+    STOP = "stop"
+
+
+MOST_CHECKPOINT_WAIT = "4h"
+"""A place is kept at the target meanwhile."""
+
+
 class Gang(Document):
     """Workers that run together or not at all."""
 
@@ -105,6 +118,10 @@ class Gang(Document):
     """How often progress is saved; null: it starts anew when moved."""
     checkpoint_size: Size = "0B"
     """What a move between clusters has to carry."""
+    checkpoint_wait: Duration = "10m"
+    """How long a move waits for a checkpoint that it asked for; four hours at most."""
+    when_no_checkpoint: WhenNoCheckpoint = WhenNoCheckpoint.STAY
+    """What a move does when none came: `stay` where it is, or `stop` and do work again."""
 
     @model_validator(mode="after")
     def _grows(self) -> "Gang":
@@ -112,6 +129,11 @@ class Gang(Document):
             raise ValueError(
                 f"mostWorkers of {self.most_workers} is less than its {self.workers} workers; "
                 f"write at least {self.workers}"
+            )
+        if duration_ns(self.checkpoint_wait) > duration_ns(MOST_CHECKPOINT_WAIT):
+            raise ValueError(
+                f"checkpointWait of {self.checkpoint_wait} keeps a place at the target too long; "
+                f"write at most {MOST_CHECKPOINT_WAIT}"
             )
         return self
 
@@ -137,6 +159,15 @@ class Serving(Document):
     reference: Profile = "v100"
     load_time: Duration = "30s"
     """From start to warm, beside fetching the weights."""
+    standby: Annotated[int, Field(ge=0, le=1000)] = 0
+    """Instances kept warm beside those that take requests: a load that grows gets them at once.
+    `most` bounds both together."""
+    shrink_after: Duration | None = None
+    """How long fewer instances must be enough before any is stopped, one step at a time; left out:
+    five minutes."""
+    keep_for_bursts: bool = True
+    """Whether it stays large enough for bursts as those of the last hours; else it is as large as
+    the present load asks."""
 
     @model_validator(mode="after")
     def _fits(self) -> "Serving":
@@ -144,6 +175,11 @@ class Serving(Document):
             raise ValueError(
                 f"warm of {self.warm} is more than the {self.most} instances it may have; "
                 f"write at most {self.most}"
+            )
+        if self.standby >= self.most and self.standby:
+            raise ValueError(
+                f"standby of {self.standby} leaves none of the {self.most} instances it may have "
+                f"for requests; write at most {self.most - 1}"
             )
         return self
 
@@ -294,6 +330,10 @@ class JobSpec(Document):
     delay_tolerant: bool = False
     """May start later than it could, if that is cheaper and its deadline holds."""
     preemptible: bool = True
+    pinned: bool = False
+    """Whether it is not to be moved by itself; `dure pin` and `dure unpin` change it later."""
+    windows: Windows = Field(default_factory=list)
+    """When it may be moved by itself; at any time where none is named."""
     on_cluster_lost: Annotated[
         OnClusterLost, short_form(lambda value: {"then": value}, OnClusterLost | CutOff)
     ] = OnClusterLost(then=CutOff.WAIT)

@@ -67,6 +67,10 @@ class PolicySpec(Document):
     period: Duration | None = None
     most_moves: WholeFromZero | None = None
     most_preemptions: WholeFromZero | None = None
+    local_moves_at_once: WholeFromZero | None = None
+    """Moves inside one cluster, to merge free slices and empty nodes, under way at a time."""
+    local_moves_per_hour: WholeFromZero | None = None
+    """The same that are begun within any hour."""
     reclaim_after: Duration | Literal["never"] | None = None
     dry_run: bool | None = None
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from dure.api.base import Document, Line, LowerName, Name, Priority, WholeFromZero
+from dure.api.base import Document, Line, LowerName, Name, Priority, WholeFromZero, Windows
 from dure.domain.fleet.accounts import TenantKind
 
 
@@ -25,6 +25,8 @@ class TenantSpec(Document):
     """Added to the priority of its jobs; of tenants alone."""
     quota: Quota = Quota()
     """Of tenants alone."""
+    windows: Windows = Field(default_factory=list)
+    """When its jobs may be moved by themselves; of tenants alone."""
 
 
 class TenantDocument(Document):

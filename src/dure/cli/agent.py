@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from dure.cli.terminal import duration_option_ns, host_and_port
+from dure.domain.adaptation import AdaptBy
 from dure.domain.errors import InputError
 from dure.domain.risks import WeightsBy
 
@@ -20,7 +21,13 @@ _Sharing = Annotated[
         "mps: their kernels overlap; for tenants that trust one another."
     ),
 ]
-_Policy = Annotated[str, typer.Option(help="The policy of GPUs for which none was set before.")]
+_Policy = Annotated[
+    str | None,
+    typer.Option(
+        help="The policy of GPUs for which none was set before; hybrid, or slo with --adapt auto.",
+        show_default=False,
+    ),
+]
 _Gpus = Annotated[
     list[str] | None,
     typer.Option(help="Index or UUID of a GPU to look after; all where none is named."),
@@ -84,6 +91,20 @@ _Weights = Annotated[
         "that are foreseen.",
     ),
 ]
+_Adapt = Annotated[
+    Literal["off", "advise", "auto"],
+    typer.Option(
+        help="What is done about a policy that would do better: nothing, a proposal "
+        "(`dure policy advice`), or a switch, undone if it made things worse.",
+    ),
+]
+_Tuner = Annotated[
+    Literal["rules", "bandit"],
+    typer.Option(
+        help="What dry runs try: every policy, or the policies and settings that a bandit has "
+        "learned to prefer.",
+    ),
+]
 _RunDir = Annotated[
     Path | None, typer.Option(help="Its folder of sockets and state; else DURE_RUN_DIR.")
 ]
@@ -94,7 +115,7 @@ _LogFile = Annotated[
 
 def agent(
     sharing: _Sharing = "isolated",
-    policy: _Policy = "hybrid",
+    policy: _Policy = None,
     gpu: _Gpus = None,
     http: _Http = None,
     manage_containers: _ManageContainers = False,
@@ -106,6 +127,8 @@ def agent(
     series: _Series = "sqlite",
     measure_every: _MeasureEvery = "1s",
     weights: _Weights = "foreseen",
+    adapt: _Adapt = "off",
+    tuner: _Tuner = "rules",
     run_dir: _RunDir = None,
     log_file: _LogFile = None,
 ) -> None:
@@ -113,6 +136,7 @@ def agent(
     from dure.agent.main import run
     from dure.agent.options import AgentOptions, ContainerOptions, TelemetryOptions
     from dure.client.places import own_places
+    from dure.kernel.chooser import FIRST_POLICY
 
     containers = ContainerOptions(
         strategy=strategy or "dure",
@@ -132,11 +156,13 @@ def agent(
             places=own_places(run_dir),
             sharing=sharing,
             http=host_and_port(http, "--http") if http is not None else None,
-            policy=policy,
+            policy=policy or (FIRST_POLICY if adapt == "auto" else "hybrid"),
             gpus=tuple(gpu or ()),
             log_file=log_file,
             containers=containers if manage_containers else None,
             weights=WeightsBy(weights),
+            adapt=AdaptBy(adapt),
+            tuner=tuner,
             telemetry=TelemetryOptions(
                 series=series,
                 period_s=max(

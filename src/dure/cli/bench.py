@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from dure.cli import (
+    bench_adapt,
     bench_centre,
     bench_containers,
+    bench_elastic,
     bench_fleet,
     bench_kernel,
     bench_monitor,
@@ -145,7 +147,9 @@ app.command("node")(bench_node.node)
 app.command("containers")(bench_containers.containers)
 app.command("monitor")(bench_monitor.monitor)
 app.command("centre")(bench_centre.centre)
+app.command("elastic")(bench_elastic.elastic)
 app.command("moves")(bench_moves.moves)
 app.command("series")(bench_series.series)
 app.command("telemetry")(bench_series.telemetry)
 app.command("risk")(bench_risk.risk)
+app.command("adapt")(bench_adapt.adapt)

@@ -184,6 +184,9 @@ def repartition(
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Let the node be as it is instead.")
     ] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Move what uses them elsewhere first.")
+    ] = False,
     context: InContext = "",
 ) -> None:
     """Divide the devices of a node anew; its cluster refuses while anything uses them.
@@ -199,7 +202,7 @@ def repartition(
             client.do(calls.withdraw_partition(name, node))
             typer.echo(f"node {node} of {name} stays as it is.")
             return
-        wish = client.do(calls.partition_node(name, node, layout))
+        wish = client.do(calls.partition_node(name, node, layout, drain=drain))
     typer.echo(f"node {node} of {name} shall become {wish.layout}: {wish.phase.value}.")
 
 

@@ -21,6 +21,7 @@ from dure.domain.errors import InputError
 
 if TYPE_CHECKING:
     from dure.api.job_views import ExplanationDocument, JobDocument, JobExplanation, JobSummary
+    from dure.api.loads import SizeDocument
     from dure.client.fleet import FleetClient
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Its id.")]
@@ -104,6 +105,8 @@ def _print_jobs(found: "Sequence[JobSummary]") -> None:
         Column("kind", lambda j: j.kind.value, rank=4, right=False),
         Column("phase", lambda j: j.phase.value, right=False),
         Column("cluster", lambda j: j.cluster or "", rank=1, right=False),
+        Column("moving", lambda j: j.moving, rank=7, right=False),
+        Column("size", _size, rank=3),
         Column("attempt", lambda j: str(j.attempt or ""), rank=5),
         Column("age", lambda j: ago(j.submitted_at), rank=2),
         Column("why", lambda j: j.reason, rank=6, right=False),
@@ -113,6 +116,11 @@ def _print_jobs(found: "Sequence[JobSummary]") -> None:
 
 def _indexed(job: "JobSummary") -> str:
     return job.name if job.array_index is None else f"{job.name}[{job.array_index}]"
+
+
+def _size(job: "JobSummary") -> str:
+    """Of a service: instances that take requests, of those that shall."""
+    return "" if job.wanted is None else f"{job.ready}/{job.wanted}"
 
 
 def _print_job(job: "JobDocument") -> None:
@@ -126,9 +134,18 @@ def _print_job(job: "JobDocument") -> None:
     ):
         if value:
             typer.echo(f"  {label}: {value}")
+    if job.pinned:
+        typer.echo("  pinned: it is not moved by itself")
+    if job.migration is not None:
+        from dure.cli.migrate import step_line
+
+        typer.echo(f"  {step_line(job.migration)}")
     for each in job.attempts:
         reason = f": {each.reason}" if each.reason else ""
         typer.echo(f"  attempt {each.attempt} in {each.cluster}: {each.state.value}{reason}")
+        if each.size is not None:
+            for line in size_lines(each.size):
+                typer.echo(f"    {line}")
 
 
 def wait(
@@ -225,12 +242,35 @@ def explain(
 
 def _print_explanation(found: "JobExplanation") -> None:
     typer.echo(f"{found.phase.value}{': ' + found.reason if found.reason else ''}")
+    if found.migration is not None:
+        from dure.cli.migrate import step_line
+
+        typer.echo(step_line(found.migration))
     for each in found.attempts:
         why = f" ({each.reason})" if each.reason else ""
         typer.echo(f"attempt {each.attempt} in {each.cluster}: {each.state.value}{why}")
         if each.explanation is not None:
             for line in sum_lines(each.explanation):
                 typer.echo(f"  {line}")
+        if each.size is not None:
+            for line in size_lines(each.size):
+                typer.echo(f"  {line}")
+
+
+def size_lines(size: "SizeDocument") -> list[str]:
+    """How large a service is in a cluster, why, and what was last heard of its load."""
+    beside = f", {size.standby} kept warm beside them" if size.standby else ""
+    begun = f", {size.starting} not ready" if size.starting else ""
+    steps = f", {size.level} steps larger than asked for" if size.level else ""
+    lines = [
+        f"size: {size.ready} of {size.serving} take requests{beside}{begun}",
+        f"each: {size.slice or 'none yet'}{steps}",
+        f"since {ago(size.changed_at)}: {size.why}",
+    ]
+    if size.heard_at is not None:
+        told = f"{size.requests_per_second:g} requests/s, {size.queue:g} wait"
+        lines.append(f"load: {told}, p95 {size.latency_ms:g} ms ({ago(size.heard_at)} ago)")
+    return lines
 
 
 def sum_lines(sums: "ExplanationDocument") -> list[str]:

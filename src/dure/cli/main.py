@@ -22,6 +22,8 @@ from dure.cli import (
     bench,
     bill,
     clusters,
+    dashboard,
+    demo,
     docker_args,
     doctor,
     feedback,
@@ -29,12 +31,15 @@ from dure.cli import (
     front,
     jobs,
     kueue,
+    load,
     member,
     metrics,
+    migrate,
     money,
     node,
     policy,
     pools,
+    record,
     risk,
     run,
     server,
@@ -43,6 +48,7 @@ from dure.cli import (
     submit,
     tenants,
     top,
+    vcluster,
     why,
 )
 from dure.cli.child import NotStarted
@@ -65,6 +71,8 @@ app.command("agent")(agent.agent)
 # A program's own options are its own: nothing after its name is read here.
 app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
 app.command("top")(top.top)
+app.command("dashboard")(dashboard.dashboard)
+app.command("demo")(demo.demo)
 app.command("why")(why.why)
 app.command("tenants")(tenants.tenants)
 app.command("set")(tenants.change)
@@ -72,6 +80,7 @@ app.command("forget")(tenants.forget)
 app.command("end")(tenants.end)
 app.command("metrics")(metrics.metrics)
 app.command("feedback")(feedback.feedback)
+app.command("record")(record.record)
 app.command("risk")(risk.risk)
 app.command("doctor")(doctor.doctor)
 app.command("docker-args")(docker_args.docker_args)
@@ -84,6 +93,10 @@ app.command("logs")(jobs.logs)
 app.command("explain")(jobs.explain)
 app.command("cancel")(jobs.cancel)
 app.command("front")(front.front)
+app.command("migrate")(migrate.migrate)
+app.command("pin")(migrate.pin)
+app.command("unpin")(migrate.unpin)
+app.command("load")(load.load)
 app.command("edit")(jobs.edit)
 app.command("events")(access.events)
 app.command("audit")(access.audit)
@@ -102,6 +115,7 @@ app.add_typer(shadow.app, name="shadow")
 app.add_typer(server.app, name="server")
 app.add_typer(sim.app, name="sim")
 app.add_typer(access.token_app, name="token")
+app.add_typer(vcluster.app, name="vcluster")
 
 
 def _show_version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dure.cli import policy_live
+from dure.cli import policy_advice, policy_live
 
 if TYPE_CHECKING:
     from dure.domain.tenant import Tenant
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.command("show")(policy_live.show)
 app.command("set")(policy_live.switch)
+app.command("advice")(policy_advice.advice)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

@@ -1,8 +1,9 @@
 """`dure sim`: what a policy would do to a mix of tenants, in virtual time."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -71,9 +72,20 @@ def kernel(
         Path | None,
         typer.Option(help="Add a mode with the policy chosen for these goals and tenants."),
     ] = None,
+    adapt: Annotated[
+        Literal["off", "advise", "auto"],
+        typer.Option(help="Add a mode in which an advisor proposes or switches policies."),
+    ] = "off",
     replay: Annotated[
-        Path | None, typer.Option(help="Instead of a scenario, run a recorded journal again.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of a scenario, run again what `dure record` or --journal wrote.",
+        ),
     ] = None,
+    policy: Annotated[
+        str, typer.Option(help="With --replay: what this policy would have decided instead.")
+    ] = "",
 ) -> None:
     """Compare ways to share a GPU under one load, or replay a journal."""
     if replay is not None:
@@ -81,8 +93,15 @@ def kernel(
             raise InputError(
                 "a replay takes no scenario", "leave out one of the two", field="--replay"
             )
-        _replay(replay, as_json=as_json)
+        if policy:
+            _replay_policy(replay, policy, as_json=as_json)
+        else:
+            _replay(replay, as_json=as_json)
         return
+    if policy:
+        raise InputError(
+            "it needs a recording", "add --replay FILE, or use --modes", field="--policy"
+        )
     if scenario is None:
         raise InputError("there is no scenario to run", "name a file, or a journal with --replay")
     from dure.sim.kernel.compare import compare
@@ -96,6 +115,11 @@ def kernel(
         from dure.sim.kernel.with_goals import with_goals
 
         described = with_goals(described, read_goals(goals))
+    if adapt != "off":
+        from dure.domain.adaptation import AdaptBy
+        from dure.sim.kernel.with_advice import with_advice
+
+        described = with_advice(described, AdaptBy(adapt))
     _refuse_clashes({"scenario": scenario, "--goals": goals, "--html": html, "--journal": journal})
     refuse_unwritable(html, "--html")
     announce_compilation()
@@ -152,6 +176,30 @@ def _replay(path: Path, *, as_json: bool) -> None:
             f"{path}: the replay differs first at {report.first_mismatch}",
             "replay with the version of Dure that recorded it",
         )
+
+
+def _replay_policy(path: Path, policy: str, *, as_json: bool) -> None:
+    from dure.sim.kernel.replay import replay_policy
+
+    found = replay_policy(path, policy)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        return
+    for moment in found.moments:
+        typer.echo(f"{moment.at_s:10.3f} s  recorded  {moment.recorded}")
+        typer.echo(f"{'':10}    {'':9} {moment.replayed}")
+    for tenant, was, would in found.tenants:
+        typer.echo(
+            f"{tenant}: gives way to others {was:.0%} of the time as recorded, "
+            f"{would:.0%} under '{policy}'"
+        )
+    typer.echo(
+        f"{found.events:,} events of {found.seconds:.1f} s recorded under "
+        f"'{found.recorded_policy}': with '{policy}' other squads {found.differing_share:.0%} of "
+        f"the time, {found.replayed_plans:,} plans instead of {found.recorded_plans:,}"
+    )
+    if found.note:
+        typer.echo(f"note: {found.note}", err=True)
 
 
 def _replay_data(report: "ReplayReport") -> dict[str, object]:

@@ -1,6 +1,7 @@
 """`dure sim fleet`: what a way to place work would do to a fleet of clusters, in virtual time."""
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from dure.cli.terminal import (
     progress_bar,
     refuse_unwritable,
 )
-from dure.domain.errors import InputError
+from dure.domain.errors import DureError, InputError
 from dure.kit.files import write_text
 
 if TYPE_CHECKING:
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 def fleet(
     scenario: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             help="What to run: clusters, tenants, work; docs/guide/fleet-scenarios.md explains it.",
             metavar="SCENARIO.yaml",
             show_default=False,
         ),
-    ],
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="Folder with traces, price lists and series the scenario refers to."),
@@ -54,12 +55,32 @@ def fleet(
             metavar="WORKLOAD",
         ),
     ] = None,
+    signals: Annotated[
+        bool,
+        typer.Option("--signals", help="Let weights follow trouble that is seen coming."),
+    ] = False,
     bills: Annotated[
         bool, typer.Option("--bills", help="Print the tenants' bills of every mode.")
     ] = False,
     workers: Workers = 1,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of a scenario, what `dure record --level fleet` wrote, decided anew.",
+        ),
+    ] = None,
 ) -> None:
-    """Compare ways to place work on a fleet of clusters, under one load."""
+    """Compare ways to place work on a fleet of clusters, under one load; or replay a recording."""
+    if replay is not None:
+        if scenario is not None:
+            raise InputError(
+                "a replay takes no scenario", "leave out one of the two", field="--replay"
+            )
+        _replay(replay, as_json=as_json)
+        return
+    if scenario is None:
+        raise InputError("there is no scenario to run", "name a file, or a recording with --replay")
     from dure.sim.fleet.compare import compare
     from dure.sim.fleet.scenario import Overrides, read_scenario
 
@@ -69,6 +90,8 @@ def fleet(
     wanted = tuple(name.strip() for name in modes.split(",") if name.strip())
     length_ns = None if duration is None else duration_option_ns(duration, "--duration")
     described = read_scenario(scenario, Overrides(data, seed, length_ns, wanted))
+    if signals:
+        described = replace(described, setting=replace(described.setting, signals=True))
     with progress_bar() as tell:
         comparison = compare(described, workers=workers, explain=explain, progress=tell)
     if html is not None:
@@ -76,6 +99,30 @@ def fleet(
 
         write_text(html, html_report(comparison))
     _show(comparison, as_json=as_json, explain=explain, bills=bills)
+
+
+def _replay(path: Path, *, as_json: bool) -> None:
+    from dure.sim.fleet.replay import replay
+
+    found = replay(path)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+    else:
+        typer.echo(", ".join(f"{kind} {count:,}" for kind, count in found.kinds))
+        typer.echo(
+            f"{found.events:,} events of {found.seconds:.1f} s, {found.placements:,} placements "
+            f"and {found.moves:,} moves, recorded by Dure {found.recorded_by}: "
+            + ("identical." if not found.differing else f"{found.differing:,} answers differ.")
+        )
+        if found.note:
+            typer.echo(f"note: {found.note}", err=True)
+    if found.differences:
+        first = found.differences[0]
+        raise DureError(
+            f"{path}: the replay differs first at line {first.line}, {first.event} after "
+            f"{first.at_s:.3f} s: recorded {first.recorded}, replayed {first.replayed}",
+            "replay with the version of Dure that recorded it",
+        )
 
 
 def _show(comparison: "Comparison", *, as_json: bool, explain: str | None, bills: bool) -> None:

@@ -1,7 +1,7 @@
 """A typed client of the agent's API: every endpoint a method, every refusal a `DureError`."""
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from dure.client.advice import AdviceAnswer
 from dure.client.containers import (
     ContainersStatus,
     ContainerStatus,
@@ -17,6 +18,7 @@ from dure.client.containers import (
     ExemptRequest,
 )
 from dure.client.places import Places, candidate_places
+from dure.client.recordings import RecordingQuery
 from dure.client.schema import (
     AgentStatus,
     EndAnswer,
@@ -123,6 +125,10 @@ class AgentClient:
         """Switch, or see what a switch would do."""
         return self._ask("PUT", "/v1/policy", PolicyAnswer, request)
 
+    def advice(self) -> AdviceAnswer:
+        """Which policy would do better, and what was done about it."""
+        return self._ask("GET", "/v1/policy/advice", AdviceAnswer)
+
     def apply_goals(self, request: GoalsRequest) -> GoalsAnswer:
         """Choose a policy from goals and apply it, tenants' settings included."""
         return self._ask("POST", "/v1/goals", GoalsAnswer, request)
@@ -159,6 +165,24 @@ class AgentClient:
     def metrics(self) -> str:
         """Everything that was measured last, in Prometheus' format."""
         return self._send("GET", "/metrics").text
+
+    # Recordings
+
+    def record(self, asked: RecordingQuery) -> Iterator[bytes]:
+        """A recording as it comes; to stop reading ends it."""
+        self._knock()
+        path = f"/v1/recording?{urlencode(asked.model_dump())}"
+        try:
+            patience = httpx.Timeout(_TIMEOUT_S, read=asked.seconds + _TIMEOUT_S)
+            with self._http.stream("GET", path, timeout=patience) as response:
+                if response.is_error:
+                    response.read()
+                    raise _refusal(response)
+                yield from response.iter_raw()
+        except httpx.HTTPError as error:
+            raise AgentUnreachableError(
+                f"the agent at {self.places.api_socket} broke off ({error})", "try again"
+            ) from error
 
     # Containers
 

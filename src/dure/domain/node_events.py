@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dure.domain.containers import Container, PauseWay, TaskTable
-from dure.domain.ids import ContainerId
+from dure.domain.ids import ContainerId, GpuUuid
+from dure.domain.risks import Risk, RiskKind
 
 
 class Missing(Enum):
@@ -128,6 +129,25 @@ class GuardChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuRiskRaised:
+    """Trouble is seen coming on a GPU: for a promise, its memory, or the device itself."""
+
+    now_ns: int
+    gpu: GpuUuid
+    risk: Risk
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRiskCleared:
+    """A risk that was raised is over."""
+
+    now_ns: int
+    gpu: GpuUuid
+    series: str
+    risk_kind: RiskKind
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """A moment the machine asked to be woken at."""
 
@@ -148,5 +168,7 @@ NodeEvent = (
     | PersonResumed
     | PersonExempted
     | GuardChanged
+    | GpuRiskRaised
+    | GpuRiskCleared
     | TimePassed
 )

@@ -15,6 +15,7 @@ from dure.domain.fleet.policy import ClassPolicy, CongestionRules, FleetPolicy
 from dure.domain.fleet.workloads import Workload, WorkloadKind
 from dure.domain.ids import ArtefactId
 from dure.fleet.forecasts import Forecaster
+from dure.fleet.signals import SignalWeights
 from dure.fleet.sites import Floats
 
 HOUR_NS = 3600 * 10**9
@@ -48,6 +49,8 @@ class CongestionBook:
 
     now: Floats = field(default_factory=lambda: np.zeros(0))
     """[M]"""
+    surcharge: Floats | None = None
+    """[M]: what signals add to them; None: nothing anywhere."""
     published: dict[int, float] = field(default_factory=dict)
     seen_ns: int = 0
     usual: Forecaster = field(default_factory=lambda: Forecaster(0))
@@ -95,7 +98,8 @@ class CongestionBook:
 
     def ahead(self, now_ns: int, slots_h: Sequence[int], *, forecast: bool) -> Floats:
         """[M, T]: prices expected at each start slot: now as they are, later as usual then."""
-        prices = np.repeat(self.now[:, None], len(slots_h), axis=1)
+        now = self.now if self.surcharge is None else self.now + self.surcharge
+        prices = np.repeat(now[:, None], len(slots_h), axis=1)
         if len(slots_h) > 1 and forecast and len(self.now):
             hour = now_ns // HOUR_NS
             stale = self._expected is None or self._expected_hour != hour
@@ -345,6 +349,7 @@ class Adaptation:
 
     congestion: CongestionBook = field(default_factory=CongestionBook)
     pacer: CarbonPacer = field(default_factory=CarbonPacer)
+    signals: SignalWeights = field(default_factory=SignalWeights)
     now_ns: int = 0
     _strain: dict[WorkloadKind, _Fading] = field(default_factory=dict)
     _uses: dict[ArtefactId, _Fading] = field(default_factory=dict)
@@ -365,8 +370,10 @@ class Adaptation:
 
     def sla_weight(self, kind: WorkloadKind, policy: FleetPolicy) -> float:
         """Weight of expected penalties of a class."""
-        sensitivity = self.sensitivity(kind) if policy.adapt_latency else 1.0
-        return policy.of(kind).sla_weight * sensitivity
+        sensitivity = 1.0
+        if policy.adapt_latency:
+            sensitivity = self.sensitivity(kind) * self.signals.latency(kind)
+        return policy.of(kind).sla_weight * min(MOST_SENSITIVITY, sensitivity)
 
     def used(self, artefact: ArtefactId) -> None:
         """An artefact was used by a placed workload."""
@@ -385,9 +392,8 @@ class Adaptation:
             for each in wanted
             if each in self._uses
         )
-        return min(
-            MOST_LOCALITY, rule.locality_weight * (1.0 + LOCALITY_GAIN * math.log2(1 + uses))
-        )
+        learnt = rule.locality_weight * (1.0 + LOCALITY_GAIN * math.log2(1 + uses))
+        return min(MOST_LOCALITY, learnt * self.signals.locality())
 
     def carbon_price(self, rule: ClassPolicy, policy: FleetPolicy) -> float:
         """Price of a tonne that decisions see: the shadow price, or more where a budget asks it."""

@@ -16,12 +16,15 @@ from dure.domain.fleet.events import (
     ClusterLost,
     ClusterSummarised,
     GlobalEvent,
+    MoveAsked,
+    MovesHeld,
     OrderFound,
     OrderTurnedDown,
     PolicySet,
     RoundDue,
     SeriesExtended,
     ServiceObserved,
+    SignalSeen,
     SpendObserved,
     TenantSet,
     UsageObserved,
@@ -32,8 +35,9 @@ from dure.domain.fleet.events import (
     WorkloadSubmitted,
     WorkloadWithdrawn,
 )
-from dure.domain.fleet.instructions import GlobalInstruction
+from dure.domain.fleet.instructions import GlobalInstruction, Warn, WarnKind
 from dure.domain.ids import TenantId, WorkloadId
+from dure.fleet import asked_moves
 from dure.fleet.adopting import order_found
 from dure.fleet.bills import FLEET
 from dure.fleet.global_clusters import ClusterNews
@@ -58,7 +62,7 @@ class GlobalMachine:
             ClusterSummarised: clusters.summarised,
             SeriesExtended: clusters.series_extended,
             WorkloadSubmitted: workloads.submitted,
-            OrderFound: lambda event: order_found(self.state, event),
+            OrderFound: self._order_found,
             WorkloadWithdrawn: workloads.withdrawn,
             WorkloadStarted: workloads.started,
             WorkloadProgressed: workloads.progressed,
@@ -71,6 +75,9 @@ class GlobalMachine:
             SpendObserved: self._spend_observed,
             PolicySet: self._policy_set,
             ArtefactSeen: self._artefact_seen,
+            MoveAsked: self._move_asked,
+            MovesHeld: self._moves_held,
+            SignalSeen: self._signal_seen,
             RoundDue: GlobalRounds(self.state).due,
         }
 
@@ -135,6 +142,24 @@ class GlobalMachine:
             self.state.policy = event.policy
             self.state.waiting.wake(list(self.state.waiting.waiting()))
         return []
+
+    def _order_found(self, event: OrderFound) -> list[GlobalInstruction]:
+        return order_found(self.state, event)
+
+    def _move_asked(self, event: MoveAsked) -> list[GlobalInstruction]:
+        return asked_moves.ask(self.state, event)
+
+    def _moves_held(self, event: MovesHeld) -> list[GlobalInstruction]:
+        self.state.held = event
+        return []
+
+    def _signal_seen(self, event: SignalSeen) -> list[GlobalInstruction]:
+        """Weights follow what is seen coming; whoever listens is told why."""
+        said = self.state.adaptation.signals.hear(event.now_ns, event.signal)
+        if said is None:
+            return []
+        about = event.signal.about or "the fleet"
+        return [Warn(about, said, kind=WarnKind.ADAPTED)]
 
     def _artefact_seen(self, event: ArtefactSeen) -> list[GlobalInstruction]:
         self.state.artefacts.see(event.artefact)

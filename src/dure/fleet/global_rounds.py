@@ -9,10 +9,11 @@ from dure.domain.fleet.instructions import (
     PublishPrices,
     SetAllotments,
     Warn,
+    WarnKind,
 )
 from dure.domain.ids import ClusterId, PoolId
 from dure.fleet import moving
-from dure.fleet.displacing import reclaim
+from dure.fleet.displacing import reclaim, wake_owners
 from dure.fleet.first_replicas import from_kept_room, from_spare_replicas, warn_of_unserved
 from dure.fleet.global_state import GlobalState
 from dure.fleet.holding import carbon_outlook, hold_back, pace_carbon
@@ -44,6 +45,7 @@ class GlobalRounds:
             state.adaptation.pacer.expected_g(),
         )
         wake_claimants(state)
+        wake_owners(state)
         called = state.waiting.call(event.now_ns, columns, state.settings.most_candidates)
         if called and len(state.sites):
             services = [track for track in called if not track.is_job]
@@ -59,6 +61,10 @@ class GlobalRounds:
                 state.pools.rebalance()
         instructions += self._publish()
         instructions += warn_of_unserved(state, self._unserved)
+        instructions += [
+            Warn(about or "the fleet", said, kind=WarnKind.ADAPTED)
+            for about, said in state.adaptation.signals.expire(state.now_ns)
+        ]
         return instructions
 
     def _place_all(self, services: list[Track], jobs: list[Track]) -> list[GlobalInstruction]:
@@ -101,6 +107,9 @@ class GlobalRounds:
         }
         if pins:
             book.pin(pins)
+        book.surcharge = None
+        if not state.policy.congestion.frozen:
+            book.surcharge = state.adaptation.signals.surcharge(state.sites.sites_of, state.worth())
         if state.now_ns - self._start_ns >= state.policy.period_ns:
             state.start_ns = self._start_ns + state.policy.period_ns
             state.budgets.new_period()

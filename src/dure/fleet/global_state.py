@@ -6,6 +6,7 @@ import numpy as np
 
 from dure.domain.fleet.clusters import Cluster
 from dure.domain.fleet.decisions import Explanation, Order
+from dure.domain.fleet.events import MovesHeld
 from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.tenancy import FleetTenant
@@ -73,6 +74,8 @@ class Grant:
     explanation: Explanation
     makes_room: bool = False
     """Whether replicas that other services can spare give way to it."""
+    carbon_saved_g: float = 0.0
+    """Of a move: grams that it is expected to save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +108,16 @@ class GlobalState:
     unstarted: dict[WorkloadId, Track] = field(default_factory=dict)
     """Services of which no cluster has started a replica that it still has."""
     moving: set[WorkloadId] = field(default_factory=set)
+    held: MovesHeld = field(default_factory=lambda: MovesHeld(0))
+    """What is not to be moved by itself."""
     job_tenure: Tenure = field(default_factory=Tenure)
     """How long jobs stay at each site."""
     service_tenure: Tenure = field(default_factory=Tenure)
     leaving: dict[tuple[WorkloadId, int], Leaving] = field(default_factory=dict)
     """By workload and attempt: displaced, and not yet known to have stopped."""
     wanted_pools: set[str] = field(default_factory=set)
+    owners_woken: dict[WorkloadId, int] = field(default_factory=dict)
+    """When those who wait for units of their pool were last looked at because there are some."""
     pool_owners: set[TenantId] = field(default_factory=set)
     duals: Prices | None = None
     """Scarcity found in the last round that had to look for it."""

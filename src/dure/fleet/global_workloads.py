@@ -135,7 +135,8 @@ class WorkloadNews:
         track.saved_share = max(track.saved_share, event.saved_share)
         if track.phase is not Phase.MOVING:
             moving.left_early(state, track, event.attempt)
-        state.release(track, event.attempt)
+        state.release(track, event.attempt, undone=track.phase is Phase.PLACED)
+        moving.stays(state, track, event.attempt)
         if track.places and track.is_job:
             return []
         service = track.workload.service

@@ -203,9 +203,12 @@ class JobRound:
             money, grams = state.budgets.left(state.policy, *committed)
             spend, emitted = table.spend, table.grams
         totals = np.maximum(np.array(state.shares.totals), 1e-9)
+        share = (all_amounts(table.usage) / totals).max(axis=2)
+        # Units of a pool are their owner's whatever its share.
+        share[self._at_home(table)] = 0.0
         return Tenancy(
             tenant=self._tenants,
-            share=(all_amounts(table.usage) / totals).max(axis=2),
+            share=share,
             share_cap=np.repeat(
                 (np.full(count, np.inf) if caps is None else caps)[:, None], slots, axis=1
             ),
@@ -214,6 +217,22 @@ class JobRound:
             grams=emitted,
             carbon_budget=grams,
         )
+
+    def _at_home(self, table: CostTable) -> NDArray[np.bool_]:
+        """[J]: jobs for which their pool has idle units of its own, one after the other."""
+        pools, left = self.state.pools, {}
+        found = np.zeros(len(table.tracks), dtype=np.bool_)
+        for job, track in enumerate(table.tracks):
+            pool = track.workload.pool
+            if pool is None:
+                continue
+            if pool not in left:
+                left[pool] = pools.idle(pool)
+            devices = float(table.usage[job, :, DEVICES].max())
+            if devices <= left[pool] + 1e-9:
+                left[pool] -= devices
+                found[job] = True
+        return found
 
     def _caps(self, table: CostTable, count: int) -> Floats | None:
         """[K]: dominant share each tenant may still add; None where nobody is limited."""

@@ -11,9 +11,15 @@ What the world has to know:
 - A newer order for a service that runs here starts beside the older one, which is stopped when the
   newer is warm or the centre withdraws it. A newer order for a job stops the older one first.
 - Workers beyond `Order.instances` come and go while an elastic gang runs.
+- A `ResizeInstance` changes an instance that runs on, in node groups that `LocalSettings.in_place`
+  names; it is not answered. What is given back by one may be given out at once: whoever carries
+  it out sees that nobody starts there before.
+- Of a service's ready instances the first `SizeService.serving` take requests, by their indices;
+  the others are kept warm.
 - A `MoveInstance` with `warm_first` is answered by `InstanceWarm`: until then both places are held.
 - A job's instances move and elastic gangs shrink in answer to `CheckpointReached`.
-- `NodeLost` means that what ran there is gone; `NodeCordoned` that nothing new goes there.
+- `NodeLost` means that what ran there is gone; `NodeCordoned` that nothing new goes there;
+  `NodesEmptying` that what runs there moves elsewhere, where its class may and it has room.
 - What others use of a node (`ForeignUsed`) is not given out. If they use more than is free, nothing
   new goes there, and what Dure's instances give back is left to them.
 - `StartFailed` takes an instance back that was never brought to its node, a gang as a whole. It
@@ -46,6 +52,7 @@ from dure.domain.fleet.events import (
     NodeBack,
     NodeCordoned,
     NodeLost,
+    NodesEmptying,
     OrderGiven,
     OrderWithdrawn,
     PolicySet,
@@ -111,7 +118,7 @@ class LocalMachine:
         self.floor = Floor(yard, queue, Leases(yard), power, scaler)
         self.admission = Admission(self.floor, settings.queue)
         self.reclaim = Reclaim(self.floor, self.admission)
-        self.resizer = Resizer(self.floor)
+        self.resizer = Resizer(self.floor, settings.in_place)
         self.adoption = Adoption(self.floor, self.resizer)
         self.nodes = NodeNews(self.floor)
         starts = Starts(self.floor, self.admission, settings.queue)
@@ -163,7 +170,12 @@ class LocalMachine:
         clocks = [self._now_ns, self._wake_ns, self._due, self.elastic.look_ns, self.tidy.look_ns]
         state["clocks"] = to_plain(clocks)
         state["attempts"] = to_plain(self.orders.attempts)
-        state["tidy"] = to_plain([self.tidy.policy, self.tidy.tried_ns])
+        state["tidy"] = to_plain(
+            [
+                *(self.tidy.policy, self.tidy.tried_ns, self.tidy.begun_ns),
+                *(self.tidy.emptying, self.tidy.empty_ns),
+            ]
+        )
         state["misfits"] = to_plain(self.resizer.misfits)
         state["indices"] = to_plain(self.adoption.indices)
         state["summaries"] = to_plain([self.summaries.revision, self.summaries.latest])
@@ -178,7 +190,10 @@ class LocalMachine:
             state["clocks"]
         )
         it.orders.attempts = from_plain(state["attempts"])
-        it.tidy.policy, it.tidy.tried_ns = from_plain(state["tidy"])
+        tidy = it.tidy
+        tidy.policy, tidy.tried_ns, tidy.begun_ns, tidy.emptying, tidy.empty_ns = from_plain(
+            state["tidy"]
+        )
         it.resizer.misfits = from_plain(state["misfits"])
         it.adoption.indices = from_plain(state["indices"])
         it.adoption.arriving = [task for task in it.floor.tasks.values() if task.arriving]
@@ -258,13 +273,16 @@ class LocalMachine:
         if self.floor.leases.set_all(event.allotments):
             self.reclaim.settle(event.now_ns)
 
+    def _emptying(self, event: NodesEmptying) -> None:
+        self.tidy.want_empty(event.nodes, event.now_ns)
+
     def _policy(self, event: PolicySet) -> None:
         self.tidy.policy = event.policy
 
     def _loads(self, event: LoadsObserved) -> None:
         if self.settings.autoscale:
-            for task in self.floor.scaler.observe(event, self.floor.tasks):
-                self.resizer.resize(task, event.now_ns)
+            for task, why in self.floor.scaler.observe(event, self.floor.tasks):
+                self.resizer.resize(task, why, event.now_ns)
                 self._due = True
 
     _handlers: ClassVar[dict[type, Callable[["LocalMachine", Any], None]]] = {
@@ -278,6 +296,7 @@ class LocalMachine:
         NodeLost: lambda it, event: it.nodes.lost(event),
         NodeCordoned: lambda it, event: it.nodes.cordoned(event),
         NodeBack: lambda it, event: it.nodes.back(event),
+        NodesEmptying: _emptying,
         ForeignUsed: lambda it, event: it.nodes.foreign(event),
         AllotmentsSet: _allotted,
         TenantSet: _tenant,

@@ -237,6 +237,11 @@ def scan(
     return moves
 
 
+def candidate_at(running: Running, offers: Offers, row: int, site: int) -> MoveCandidate:
+    """What moving one workload to one site would come to, whether or not it pays."""
+    return _candidate(running, offers, _sums(running, offers), row, site)
+
+
 def _candidate(running: Running, offers: Offers, sums: _Sums, row: int, site: int) -> MoveCandidate:
     return MoveCandidate(
         row=row,

@@ -215,6 +215,10 @@ class PoolBook:
             room = float(self.rooms(workload.tenant, workload.pool)[index])
         return room >= devices - SLACK
 
+    def idle(self, pool: PoolId) -> float:
+        """Devices of a pool's own units that none of its workloads uses, wherever they are."""
+        return float(self._look().idle[self._rows[pool]].sum()) if pool in self._pools else 0.0
+
     # --- leases ----------------------------------------------------------------------------
 
     def shortfalls(self) -> list[Shortfall]:

@@ -49,6 +49,8 @@ class WaitingRoom:
     """Times each site had grown when last looked at."""
     _placeless: dict[WorkloadId, Track] = field(default_factory=dict)
     """Those that were put to wait without a plan, and neither called nor placed since."""
+    _owners: dict[WorkloadId, Track] = field(default_factory=dict)
+    """Those that were put to wait and belong to a pool, and neither called nor placed since."""
     _stamp: int = 0
 
     def admit(self, track: Track) -> None:
@@ -58,6 +60,7 @@ class WaitingRoom:
         track.stamp = self._stamp
         self._new[track.id] = None
         self._placeless.pop(track.id, None)
+        self._owners.pop(track.id, None)
 
     def wait(
         self, track: Track, wake_ns: int, wishes: Iterable[Wish], *, planned: bool = False
@@ -71,6 +74,8 @@ class WaitingRoom:
         self._stamp += 1
         track.stamp = self._stamp
         heapq.heappush(self._timed, (wake_ns, track.stamp, track.id))
+        if track.workload.pool is not None:
+            self._owners[track.id] = track
         if planned:
             self._placeless.pop(track.id, None)
         else:
@@ -86,6 +91,7 @@ class WaitingRoom:
         track.stamp = self._stamp
         self._new.pop(track.id, None)
         self._placeless.pop(track.id, None)
+        self._owners.pop(track.id, None)
 
     def wake(self, ids: Iterable[WorkloadId]) -> None:
         """Look at these in the next round, whatever they wait for."""
@@ -107,6 +113,14 @@ class WaitingRoom:
         ]
         found.sort(key=_number)
         return found
+
+    def owners(self) -> list[Track]:
+        """Who waits for a place in its pool, planned for later or not, in no order."""
+        return [
+            track
+            for track in self._owners.values()
+            if track.phase is Phase.WAITING and not track.places
+        ]
 
     def call(self, now_ns: int, columns: SiteColumns, most: int) -> list[Track]:
         """Who is to be looked at now."""

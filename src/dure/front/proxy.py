@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from dure.front.table import Backend, Table
+from dure.front.traffic import Traffic
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ _OF_ONE_HOP = {
     *("transfer-encoding", "upgrade"),
 }
 _TOLD_ANEW = {"x-forwarded-for", "x-forwarded-proto"}
+_FAULT = 500
+"""Answers from here on are errors of the service."""
 _BODILESS, _WITHOUT_BODY = {204, 304}, {"content-length"}
 """Answers that have no body, whatever they say of its length."""
 _KEPT_OPEN = 1000
@@ -43,6 +46,7 @@ class Front:
 
     def __init__(self, table: Table, patience_s: float, answer_s: float) -> None:
         self.table = table
+        self.traffic = Traffic(time.monotonic())
         self._patience_s = patience_s
         self._changed = asyncio.Event()
         # Below a client, which would keep cookies of one who asks and send them for others.
@@ -108,7 +112,8 @@ class Front:
             return False
         try:
             async with asyncio.timeout(min(left_s, _CONNECT_S)):
-                await self._changed.wait()
+                with self.traffic.a_wait():
+                    await self._changed.wait()
         except TimeoutError:
             pass  # One that was there may answer again.
         return True
@@ -116,6 +121,7 @@ class Front:
     async def _ask(self, backend: Backend, request: Request, body: "_Body") -> Response:
         url = httpx.URL(f"http://{backend.address}").copy_with(raw_path=_raw_path(request))
         backend.in_flight += 1
+        self.traffic.began(backend.address, time.monotonic())
         try:
             asked = httpx.Request(
                 request.method,
@@ -129,6 +135,10 @@ class Front:
             backend.in_flight -= 1
             if isinstance(error, httpx.TransportError):
                 backend.failed(time.monotonic())
+            if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                self.traffic.refused(backend.address)
+            else:
+                self._count(backend, body, failed=True)
             raise
         backend.answered()
         dropped = _OF_ONE_HOP | (_WITHOUT_BODY if told.status_code in _BODILESS else set())
@@ -137,24 +147,31 @@ class Front:
             for name, value in told.headers.raw
             if name.lower().decode("latin-1") not in dropped
         ]
-        answer = StreamingResponse(_streamed(told, backend), told.status_code)
+        answer = StreamingResponse(self._streamed(told, backend, body), told.status_code)
         answer.raw_headers = [(name.lower(), value) for name, value in headers]
         return answer
 
+    async def _streamed(
+        self, told: httpx.Response, backend: Backend, body: "_Body"
+    ) -> AsyncIterator[bytes]:
+        try:
+            async for part in told.aiter_raw():
+                yield part
+        finally:
+            backend.in_flight -= 1
+            self._count(backend, body, failed=told.status_code >= _FAULT)
+            await told.aclose()
 
-async def _streamed(told: httpx.Response, backend: Backend) -> AsyncIterator[bytes]:
-    try:
-        async for part in told.aiter_raw():
-            yield part
-    finally:
-        backend.in_flight -= 1
-        await told.aclose()
+    def _count(self, backend: Backend, body: "_Body", *, failed: bool) -> None:
+        now_s = time.monotonic()
+        self.traffic.ended(backend.address, now_s, now_s - body.came_s, failed=failed)
 
 
 class _Body:
     """What a request carries: kept while it is short, else read as it is sent."""
 
     def __init__(self, request: Request) -> None:
+        self.came_s = time.monotonic()
         self._parts = request.stream()
         self._kept = b""
         self.whole = False

@@ -12,7 +12,7 @@ import httpx
 from dure.kube.access import Access
 from dure.kube.errors import KubeUnreachableError, refused_status
 from dure.kube.requests import LogOptions, Page, Preconditions, Scope, WatchEvent
-from dure.kube.resources import PODS, Object, Resource
+from dure.kube.resources import PODS, SERVICE_ACCOUNTS, Object, Resource
 from dure.kube.streams import lines_of
 from dure.kube.transport import (
     APPLY,
@@ -147,6 +147,17 @@ class KubeClient:
         once = "resourceVersion" in changes.get("metadata", {})
         request = Request("PATCH", path, {}, changes, MERGE, repeatable=not once)
         return await self._transport.send(request)
+
+    async def account_token(self, namespace: str, account: str, for_s: int) -> str:
+        """A token with which somebody is a service account for a while."""
+        path = SERVICE_ACCOUNTS.path(namespace, account, "token")
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": for_s},
+        }
+        made = await self._transport.send(Request("POST", path, body=body, repeatable=False))
+        return str(made["status"]["token"])
 
     async def delete(
         self,

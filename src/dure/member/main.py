@@ -23,7 +23,9 @@ from dure.member.kube.carrier import KubeCarrier
 from dure.member.kube.config import read_settings
 from dure.member.kube.election import LeaseElection
 from dure.member.kube.memory import SecretMemory
+from dure.member.kube.routes import Routing
 from dure.member.kube.settings import KubeSettings
+from dure.member.kube.spaces import Around, Spaces
 from dure.member.link.session import Session
 from dure.member.options import KubernetesOptions, MemberOptions, ProcessOptions
 from dure.member.ports import Carrier, Election, Fence, Memory
@@ -53,6 +55,10 @@ class _Parts:
     fence: Fence | None = None
     client: KubeClient | None = None
     """Of a cluster of Kubernetes: there people may declare jobs."""
+    settings: KubeSettings | None = None
+    """Of such a cluster."""
+    api_url: str = ""
+    """Where people find its API server; empty: where the member does."""
 
 
 def run(options: MemberOptions) -> None:
@@ -122,13 +128,19 @@ async def _closing(tracer: Tracer | None) -> AsyncIterator[None]:
 async def _act(options: MemberOptions, parts: _Parts, member: Member) -> None:
     """Until the lead is lost."""
     door = None if parts.client is None else _door(parts.client, member)
+    spaces = None if parts.client is None else _spaces(parts, parts.client, member)
+    routing = _routing(parts, member)
     work = [
         asyncio.create_task(member.run()),
-        asyncio.create_task(Session(member, options.centre, door).run()),
+        asyncio.create_task(Session(member, options.centre, door, spaces, routing).run()),
         asyncio.create_task(parts.election.lost()),
     ]
     if door is not None:
         work.append(asyncio.create_task(door.run()))
+    if spaces is not None:
+        work.append(asyncio.create_task(spaces.run()))
+    if routing is not None:
+        work.append(asyncio.create_task(routing.run()))
     try:
         done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -141,6 +153,17 @@ async def _act(options: MemberOptions, parts: _Parts, member: Member) -> None:
 
 def _door(client: KubeClient, member: Member) -> Door:
     return Door(client, member, member.warn, Mirrors(client, member.desk, member.clock).run)
+
+
+def _routing(parts: _Parts, member: Member) -> Routing | None:
+    if parts.client is None or parts.settings is None or not parts.settings.routes:
+        return None
+    return Routing(parts.client, parts.settings, member.warn)
+
+
+def _spaces(parts: _Parts, client: KubeClient, member: Member) -> Spaces:
+    around = Around(client.access.namespace, parts.api_url)
+    return Spaces(client, member.desk, around, member.stir)
 
 
 @asynccontextmanager
@@ -184,7 +207,15 @@ async def _kubernetes(
         carrier = KubeCarrier(client, settings)
         election = LeaseElection(client, name, identity)
         try:
-            yield _Parts(carrier, SecretMemory(client, name), election, client=client)
+            memory = SecretMemory(client, name)
+            yield _Parts(
+                carrier,
+                memory,
+                election,
+                client=client,
+                settings=settings,
+                api_url=settings.api_url,
+            )
         finally:
             with suppress(DureError, TimeoutError):
                 async with asyncio.timeout(_RESIGN_S):

@@ -9,6 +9,9 @@ from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.protocol import Desired, Inventory, Partition
 
+RESIZE = "resize:"
+"""Feature of an inventory, before the name of a node group: slices there change while in use."""
+
 
 class Life(Enum):
     """Where an instance is, as its cluster sees it."""
@@ -83,6 +86,15 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """A job's instance said that it has saved what it was asked to save."""
+
+    instance: InstanceId
+    number: int
+    """Of the request."""
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """How a service's instance fared since last time."""
 
@@ -112,7 +124,17 @@ class Warned:
     what: str
 
 
-Sight = InventoryChanged | Seen | Taken | Progressed | Loaded | Synced | Unreachable | Warned
+Sight = (
+    InventoryChanged
+    | Seen
+    | Taken
+    | Progressed
+    | Checkpointed
+    | Loaded
+    | Synced
+    | Unreachable
+    | Warned
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +183,17 @@ class Carrier(Protocol):
     async def stop(self, instance: InstanceId, grace_s: float) -> None:
         """End an instance and remove its object; nothing where there is none."""
 
+    async def request(self, instance: InstanceId, number: int) -> None:
+        """Ask an instance's program for a checkpoint of that number; 0: not any more. Nothing where
+        there is no such instance."""
+
     async def forget(self, instance: InstanceId) -> None:
         """Remove what is left of an instance that is over, once nobody needs it any more; its end
         was told, this is not."""
+
+    async def resize(self, instance: InstanceId, placement: Placement) -> None:
+        """Give an instance that runs another slice of the devices it has, in node groups that the
+        inventory names as `resize:GROUP`; nothing where there is no such instance."""
 
     async def repartition(self, partition: Partition) -> str:
         """Divide a node's devices anew, unless anything uses them; returns what is still awaited,

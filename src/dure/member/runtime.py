@@ -2,18 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.lifecycle import PartitionPhase
-from dure.domain.fleet.protocol import AttemptKey, Partition, Plan, PlanAnswer, Report
+from dure.domain.fleet.protocol import AttemptKey, LoadSignal, Partition, Plan, PlanAnswer, Report
 from dure.domain.units import NS_PER_S
 from dure.kit.backoff import Backoff
 from dure.kit.tracing import Tracer
 from dure.member.clock import FleetClock
-from dure.member.core.actions import Action, Begin, Divide, End, Forget
+from dure.member.core.actions import Action, Begin, Divide, End, Forget, Request, Resize
 from dure.member.core.books import key_of
 from dure.member.core.desk import Desk
 from dure.member.ports import (
@@ -139,6 +139,10 @@ class Member:
             self._fenced_ns = heard_ns
             await self._fence.heard(max(0, self.clock.now_ns() - heard_ns) / NS_PER_S)
 
+    def signals(self, signals: Iterable[LoadSignal]) -> None:
+        """What is seen of loads from outside."""
+        self.desk.signals(signals, self.clock.now_ns())
+
     # Plans
 
     async def plan(self, plan: Plan) -> PlanAnswer:
@@ -212,7 +216,7 @@ class Member:
         self.desk.divided(partition, phase, why, self.clock.now_ns())
         self.stir()
 
-    async def _carry_out(self, action: Begin | End | Forget) -> None:
+    async def _carry_out(self, action: Begin | End | Request | Forget | Resize) -> None:
         """One thing of an attempt after the other: an end must not overtake a beginning."""
         first = action.starts[0].instance if isinstance(action, Begin) else action.instance
         turn = self._turns.setdefault(key_of(first), asyncio.Lock())
@@ -226,15 +230,15 @@ class Member:
         if not turn.locked() and key_of(first) not in self.desk.books.attempts:
             self._turns.pop(key_of(first), None)
 
-    def _failed(self, action: Begin | End | Forget, why: str) -> None:
-        """A start is decided anew; an end is asked for again by the core, remains are by us."""
+    def _failed(self, action: Begin | End | Request | Forget | Resize, why: str) -> None:
+        """A start is decided anew; the core asks again for ends and sizes, we for remains."""
         if isinstance(action, Begin):
             self.desk.start_failed(action.starts, why, self.clock.now_ns())
             self.stir()
-        elif isinstance(action, Forget):
+        elif isinstance(action, Forget | Request):
             asyncio.get_running_loop().call_later(_AGAIN_S, self._begin, action)
 
-    async def _do(self, action: Begin | End | Forget) -> None:
+    async def _do(self, action: Begin | End | Request | Forget | Resize) -> None:
         match action:
             case Begin(starts):
                 began_ns = self.clock.now_ns()
@@ -242,8 +246,14 @@ class Member:
                 self._trace(key_of(starts[0].instance), "cluster.start", began_ns)
             case End(instance, grace_s):
                 await self.carrier.stop(instance, grace_s)
+            case Request(instance, number):
+                await self.carrier.request(instance, number)
             case Forget(instance):
                 await self.carrier.forget(instance)
+            case Resize(instance, placement):
+                await self.carrier.resize(instance, placement)
+                self.desk.resized(instance, placement)
+                self.stir()
 
     # Memory
 

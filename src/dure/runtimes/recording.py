@@ -40,19 +40,30 @@ class Recording:
             raise InputError(
                 f"'{path}' cannot be written ({error.strerror})", "name another file"
             ) from error
-        self._write({"version": VERSION, **header})
+        self._stream.write(header_line(header))
 
     def add(self, event: NodeEvent, instructions: tuple[NodeInstruction, ...]) -> None:
         """One event with its answer."""
-        answer = [_plain(_INSTRUCTIONS, each) for each in instructions]
-        self._write({"event": _plain(_EVENTS, event), "answer": answer})
+        self._stream.write(entry_line(event, instructions))
 
     def close(self) -> None:
         """Nothing more is written."""
         self._stream.close()
 
-    def _write(self, line: Mapping[str, Any]) -> None:
-        self._stream.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+def header_line(header: Mapping[str, Any]) -> str:
+    """The first line of a recording."""
+    return _line({"version": VERSION, **header})
+
+
+def entry_line(event: NodeEvent, instructions: tuple[NodeInstruction, ...]) -> str:
+    """The line of one event with its answer."""
+    answer = [_plain(_INSTRUCTIONS, each) for each in instructions]
+    return _line({"event": _plain(_EVENTS, event), "answer": answer})
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":")) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +85,8 @@ def read_recording(path: Path) -> Recorded:
     read = list(_lines(path, lines))
     if not read or read[0].get("version") != VERSION:
         raise InputError(
-            "it is no recording of containers, or of another version",
-            "make one with `dure agent --manage-containers --record FILE`",
+            f"it is no recording of containers, or not of version {VERSION}",
+            "make one with `dure record --level node FILE`",
             file=str(path),
         )
     entries = tuple(_entry(path, number, line) for number, line in enumerate(read[1:], 2))
@@ -112,4 +123,8 @@ def _value(kinds: Mapping[str, TypeAdapter[Any]], plain: Mapping[str, Any]) -> A
 
 
 def _wrong(path: Path, number: int) -> InputError:
-    return InputError(f"line {number} makes no sense", "record anew", file=str(path))
+    return InputError(
+        f"line {number} is nothing that this version of Dure records",
+        "replay it with the version that recorded it, or record anew",
+        file=str(path),
+    )

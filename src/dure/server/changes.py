@@ -10,9 +10,9 @@ from typing import Any
 
 from dure.domain.fleet.decisions import Order
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
-from dure.domain.fleet.protocol import AttemptStatus, Outcome
+from dure.domain.fleet.protocol import AttemptStatus, Outcome, Sizing
 from dure.domain.fleet.workloads import WorkloadKind
-from dure.server.records import order_spec
+from dure.server.records import CHECKPOINT, YIELDS, order_spec
 from dure.stores.repos.jobs import Standing, Step
 from dure.stores.rows import Attempt, NewEvent
 from dure.stores.transaction import Transaction
@@ -180,6 +180,19 @@ class Changes:
             spec = dict(attempt.spec) | {"resume_share": resume_share}
             self._put(replace(attempt, spec=spec, desired_revision=self._revision(attempt)))
 
+    def request(self, key: Key, number: int) -> None:
+        """Have a program asked to save its work; 0: not any more."""
+        attempt = self.attempts[key]
+        if attempt.state in (AttemptState.COMMITTED, AttemptState.RUNNING):
+            spec = dict(attempt.spec) | {CHECKPOINT: number}
+            self._put(replace(attempt, spec=spec, desired_revision=self._revision(attempt)))
+
+    def give_way(self, key: Key) -> None:
+        """Let an attempt that was to take over from another get no more requests."""
+        attempt = self.attempts[key]
+        if attempt.state is not AttemptState.GONE:
+            self._put(replace(attempt, spec=dict(attempt.spec) | {YIELDS: True}))
+
     def cancel(self, job_id: str) -> None:
         """Have all of a job stopped; with nothing left it is over."""
         job = self.jobs.get(job_id)
@@ -222,8 +235,25 @@ class Changes:
     def say(self, key: Key, status: AttemptStatus) -> None:
         """Keep what the cluster says of an attempt."""
         data = pack(status)
-        if self.attempts[key].status != data:
-            self._put(replace(self.attempts[key], status=data))
+        before = self.attempts[key]
+        if before.status != data:
+            self._put(replace(before, status=data))
+            self._note_size(before, status.sizing)
+
+    def _note_size(self, before: Attempt, now: Sizing | None) -> None:
+        """Let it be known that a service is to be larger or smaller than before."""
+        known = before.status.get("sizing") or {}
+        size = (int(known.get("serving", 0)), int(known.get("level", 0)))
+        if now is not None and known and size != (now.serving, now.level):
+            self._happened(
+                "job.scaled",
+                before,
+                serving=now.serving,
+                was=size[0],
+                standby=now.standby,
+                level=now.level,
+                why=now.why,
+            )
 
     def _put(self, attempt: Attempt) -> None:
         key = (attempt.job_id, attempt.attempt)

@@ -44,7 +44,16 @@ async def running(state: State, bus: Bus, settings: ServerSettings) -> AsyncIter
     links = Links(state, settings.listening.url)
     leader = Leader(state, holder_name(), settings.lease_ttl_s)
     tracer = make_tracer("dure-server")
-    services = Services(state, bus, links, settings, leads=lambda: leader.leads, tracer=tracer)
+    services = Services(
+        state,
+        bus,
+        links,
+        settings,
+        leads=lambda: leader.leads,
+        tracer=tracer,
+        access=links,
+        signals=links,
+    )
     grpc_server, port = make_grpc_server(
         MemberDoor(services, TokenGate(state), links), settings.listening
     )

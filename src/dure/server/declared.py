@@ -11,9 +11,13 @@ from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.protocol import Partition, Surroundings
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import FleetTenant, VNodePool
+from dure.domain.fleet.virtual import VirtualCluster
+from dure.domain.fleet.windows import Window
+from dure.domain.ids import TenantId
 from dure.domain.units import NS_PER_S
 from dure.server import specs
 from dure.server.records import Heard, heard_of
+from dure.server.virtual.specs import virtual_by_cluster
 from dure.stores import rows
 from dure.stores.transaction import Transaction
 
@@ -46,6 +50,12 @@ class Declared:
     fleet: Fleet
     partitions: Mapping[str, tuple[Partition, ...]]
     """Wishes whose end is not known, by cluster."""
+    tenant_windows: Mapping[TenantId, tuple[Window, ...]]
+    """When jobs may be moved by themselves, of tenants that say so,"""
+    cluster_windows: Mapping[str, tuple[Window, ...]]
+    """and of clusters that do."""
+    virtual: Mapping[str, tuple[VirtualCluster, ...]]
+    """Virtual clusters that have a part there, by cluster."""
 
     def surroundings(self, name: str) -> Surroundings | None:
         """What the local stage of a cluster needs to know; None: it is not known well enough."""
@@ -60,6 +70,7 @@ class Declared:
             allotments=member.heard.allotments,
             round_trip_ms=self._round_trip_ms(member.cluster),
             partitions=self.partitions.get(name, ()),
+            virtual=self.virtual.get(name, ()),
         )
 
     def _round_trip_ms(self, cluster: Cluster) -> float:
@@ -76,13 +87,17 @@ async def read_declared(tx: Transaction) -> Declared:
     fleet = specs.fleet_of(policies, ())
     members = {row.name: _member(row, news.get(row.name), feeds) for row in clusters}
     budgets = await tx.budgets.all()
+    pools = await tx.pools.all()
     return Declared(
         members={name: _priced(member, fleet) for name, member in members.items()},
         tenants=specs.tenants_of(await tx.tenants.all(), budgets, tx.now_ns),
-        pools=tuple(specs.pool_of(row) for row in await tx.pools.all() if row.tenant),
+        pools=tuple(specs.pool_of(row) for row in pools if row.tenant),
         policy=specs.policy_of(specs.policy_in_force(policies)),
         fleet=fleet,
         partitions=await _partitions(tx),
+        tenant_windows=specs.tenant_windows(await tx.tenants.all()),
+        cluster_windows=specs.cluster_windows(clusters),
+        virtual=virtual_by_cluster(await tx.virtual.all(), clusters, pools, await tx.spaces.all()),
     )
 
 
@@ -102,7 +117,7 @@ async def _partitions(tx: Transaction) -> dict[str, tuple[Partition, ...]]:
     found: dict[str, tuple[Partition, ...]] = {}
     for row in await tx.partitions.all():
         if not row.phase.ended:
-            wish = Partition(row.node, row.layout, row.number)
+            wish = Partition(row.node, row.layout, row.number, row.drain)
             found[row.cluster] = (*found.get(row.cluster, ()), wish)
     return found
 

@@ -30,15 +30,22 @@ async def cancel(tx: Transaction, job_id: str, who: str) -> NewEvent | None:
 
 
 async def edit(
-    tx: Transaction, job: Job, *, priority: int | None = None, suspended: bool | None = None
+    tx: Transaction,
+    job: Job,
+    *,
+    priority: int | None = None,
+    suspended: bool | None = None,
+    pinned: bool | None = None,
 ) -> NewEvent | None:
-    """Give a job another rank, suspend it or let it go on; what is not said stays as somebody else
-    may have changed it meanwhile. None: nothing is to be changed."""
+    """Give a job another rank, suspend it or let it go on, pin it or not any more; what is not said
+    stays as somebody else may have changed it meanwhile. None: nothing is to be changed."""
     changed: dict[str, int | bool] = {}
     if priority not in (None, job.priority):
         changed["priority"] = priority
     if suspended not in (None, job.suspended):
         changed["suspended"] = suspended
+    if pinned not in (None, job.pinned):
+        changed["pinned"] = pinned
     if job.phase.ended or not changed:
         return None
     if "priority" in changed:

@@ -4,13 +4,13 @@ Everything follows from when the new attempt began to run, which is stored: so e
 same, and a new leader goes on where the last one was.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dure.domain.fleet.lifecycle import AttemptState
 from dure.domain.fleet.protocol import AttemptStatus, InstanceStatus
 from dure.domain.units import NS_PER_S
-from dure.server.records import REPLACES, status_of
+from dure.server.records import REPLACES, YIELDS, status_of
 from dure.stores.rows import Attempt
 
 SHARES = (0.1, 0.5, 1.0)
@@ -56,25 +56,55 @@ def shares(attempts: Iterable[Attempt], now_ns: int, pace: Pace) -> dict[int, fl
         old = attempt.spec.get(REPLACES)
         if old not in running:
             continue
-        part = pace.share(now_ns - (attempt.running_ns or now_ns)) if answers(attempt) else 0.0
+        takes = answers(attempt) and not attempt.spec.get(YIELDS)
+        part = pace.share(now_ns - (attempt.running_ns or now_ns)) if takes else 0.0
         both = max(parts[number], parts[old])
         parts[number], parts[old] = part * both, (1.0 - part) * both
     return parts
 
 
+def weighted(
+    attempts: Iterable[Attempt], parts: Mapping[int, float]
+) -> Iterator[tuple[Attempt, InstanceStatus, int]]:
+    """Instances that are ready, each with its part of what its attempt gets, in thousandths of a
+    full instance; those that are kept warm, or leave, get nothing."""
+    for attempt in attempts:
+        leaves = attempt.state is AttemptState.RELEASING
+        if attempt.attempt not in parts and not leaves:
+            continue
+        instances = ready(attempt)
+        for each in (*instances, *resting(attempt)):
+            part = 0.0 if each.standby else parts.get(attempt.attempt, 0.0) / len(instances)
+            yield attempt, each, round(WHOLE * part)
+
+
 def ready(attempt: Attempt) -> tuple[InstanceStatus, ...]:
-    """Instances that requests can be sent to."""
+    """Instances that requests are sent to."""
+    return tuple(each for each in _reachable(attempt) if not each.standby)
+
+
+def resting(attempt: Attempt) -> tuple[InstanceStatus, ...]:
+    """Instances that would answer and are kept warm, or finish what they have."""
+    return tuple(each for each in _reachable(attempt) if each.standby)
+
+
+def _reachable(attempt: Attempt) -> tuple[InstanceStatus, ...]:
     status = status_of(attempt)
     instances = () if status is None else status.instances
     return tuple(each for each in instances if each.ready and each.address)
 
 
 def answers(attempt: Attempt) -> bool:
-    """Whether all instances do that were ordered."""
+    """Whether all instances do that were ordered, or that its load needs where those are fewer."""
     status = status_of(attempt)
-    if status is None or not all(each.ready for each in status.instances):
+    if status is None:
         return False
-    return len(status.instances) >= int(attempt.spec.get("instances", 1))
+    ordered = int(attempt.spec.get("instances", 1))
+    if status.sizing is None:
+        whole = all(each.ready for each in status.instances)
+        return whole and len(status.instances) >= ordered
+    needed = min(ordered, max(1, status.sizing.serving))
+    return sum(each.ready for each in status.instances) >= needed
 
 
 def reachable(status: AttemptStatus | None) -> bool:

@@ -69,7 +69,8 @@ async def _serve(options: ServerOptions) -> None:
             _rest(build_app(core.services, telemetry), settings.listening) as rest,
         ):
             _log.info(
-                "REST at %s, members at %s:%d",
+                "REST at %s, dashboard at %s/ui/, members at %s:%d",
+                settings.listening.url,
                 settings.listening.url,
                 settings.listening.grpc_host,
                 core.grpc_port,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import AttemptKey
+from dure.domain.fleet.protocol import AccessAnswer, AttemptKey, LoadSignal
 from dure.domain.ids import ClusterId
 from dure.stores.bus.hints import Hint
 from dure.stores.dump import DumpSummary
@@ -113,6 +113,20 @@ class LogSource(Protocol):
         self, cluster: ClusterId, key: AttemptKey, index: int, *, follow: bool, tail: int | None
     ) -> AsyncIterator[bytes]:
         """Chunks as they come; `NotLinkedHere` before the first, `DureError` where none is."""
+
+
+class AccessSource(Protocol):
+    """Tokens for namespaces of virtual clusters, brought over the links to their clusters."""
+
+    async def access(self, cluster: ClusterId, name: str, for_s: int) -> AccessAnswer:
+        """A token; `NotLinkedHere`, or `DureError` where there is none."""
+
+
+class SignalSink(Protocol):
+    """Takes what is said of loads to the members that hold the services."""
+
+    async def signal(self, cluster: ClusterId, signal: LoadSignal) -> None:
+        """Pass it on soon; `NotLinkedHere`, or `DureError` where its member takes none."""
 
 
 class Gatekeeper(Protocol):

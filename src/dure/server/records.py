@@ -17,6 +17,12 @@ REPLACES = "replaces"
 """In an attempt's spec: the attempt of a service that ends once this one runs."""
 
 
+CHECKPOINT = "checkpoint"
+"""In an attempt's spec: number of the checkpoint that its program is asked to save."""
+YIELDS = "yields"
+"""In an attempt's spec: it was to take over and does not, so that it gets no more requests."""
+
+
 def order_spec(order: Order, *, replaces: int | None = None) -> Json:
     """An order without its workload, which the job's own document says."""
     plain: dict[str, Any] = pack(order)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dure.kit.tracing import Tracer
-from dure.server.ports import Bus, LogSource, State
+from dure.server.ports import AccessSource, Bus, LogSource, SignalSink, State
+from dure.server.recording import Recorder
 from dure.server.settings import ServerSettings
 from dure.server.telemetry.figures import Figures
 
@@ -24,5 +25,11 @@ class Services:
     """Whether this server plans now."""
     figures: Figures = field(default_factory=Figures)
     """What the parts count as they work."""
+    recorder: Recorder = field(default_factory=Recorder)
+    """Who listens to what the planner's machine is told and answers."""
     tracer: Tracer | None = None
     """Where traces of jobs go; None: nowhere."""
+    access: AccessSource | None = None
+    """The way to tokens of clusters; None: there is none."""
+    signals: SignalSink | None = None
+    """The way of what is said of loads; None: there is none."""

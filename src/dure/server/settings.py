@@ -55,6 +55,8 @@ class ServerSettings:
     """Over which requests pass to the new place of a service that moves,"""
     drain_s: float = 5.0
     """and then for what its old place has begun."""
+    warm_s: float = 600.0
+    """For the new place of a service to answer; else it stays where it is."""
     silence_s: float = 6.0
     """A link without a word for so long is dropped, by either side."""
     ping_s: float = 2.0
@@ -63,6 +65,8 @@ class ServerSettings:
     """Least time between two rounds of the planner."""
     idle_round_s: float = 5.0
     """Most time between two rounds."""
+    move_scan_s: float = 3600.0
+    """How often it is looked for running work that would be cheaper elsewhere."""
     poll_s: float = 1.0
     """How often the database is looked at where no hint came."""
     gone_kept_s: float = 300.0

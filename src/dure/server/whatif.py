@@ -14,6 +14,7 @@ from dure.domain.fleet.decisions import SiteSummary
 from dure.domain.fleet.events import ArtefactSeen, ClusterClosed, ClusterJoined, ClusterSummarised
 from dure.domain.fleet.workloads import Artefact, Workload
 from dure.domain.ids import ArtefactId, ClusterId, WorkloadId
+from dure.fleet.asked_moves import Weighed, weigh
 from dure.fleet.evaluate import Assumed, Verdict, evaluate
 from dure.server.planner.feasible import Offer, judge
 from dure.server.planner.loading import Begun, begin
@@ -63,6 +64,15 @@ class WhatIf:
                 self._begun = None
             begun = await self._fresh()
             return await asyncio.to_thread(self._answer, begun, question)
+
+    async def weigh_move(self, job: str, cluster: str | None) -> Weighed | str:
+        """What bringing a job elsewhere would come to; where it cannot be done, why."""
+        async with self._asking:
+            begun = await self._fresh()
+            state, now_ns = begun.centre.machine.state, self._now_ns()
+            state.now_ns = state.adaptation.now_ns = max(state.now_ns, now_ns)
+            wanted = None if cluster is None else ClusterId(cluster)
+            return await asyncio.to_thread(weigh, state, WorkloadId(job), wanted)
 
     def _answer(self, begun: Begun, question: Question) -> tuple[int, list[Verdict]]:
         centre, now_ns = begun.centre, self._now_ns()

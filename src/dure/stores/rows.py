@@ -10,6 +10,8 @@ from typing import Any
 
 from dure.domain.fleet.accounts import FeedKind, Role, TenantKind
 from dure.domain.fleet.lifecycle import AttemptState, ClusterState, JobPhase, PartitionPhase
+from dure.domain.fleet.migrations import NOT_LOOKED, MoveKind, MoveStep
+from dure.domain.fleet.virtual import SpacePhase, VirtualTier
 
 Json = Mapping[str, Any]
 """A JSON object, as its owner wrote it."""
@@ -105,6 +107,8 @@ class Partition:
     layout: str
     number: int
     """The revision of the cluster's desired set since which it is wanted."""
+    drain: bool = False
+    """Whether what uses its devices is moved elsewhere first."""
     phase: PartitionPhase = PartitionPhase.ASKED
     reason: str = ""
     """Of its phase, for people."""
@@ -136,6 +140,8 @@ class Job:
     """Attempts whose program failed."""
     suspended: bool = False
     """Whether its owner wants it to have no place for now."""
+    pinned: bool = False
+    """Whether it is not to be moved by itself."""
     revision: int = 1
     submitted_ns: int = 0
     updated_ns: int = 0
@@ -221,6 +227,46 @@ class Meter:
     """From when on what is not charged was used,"""
     until_ns: int
     """and until when."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A job on its way from one attempt to another, or that was; its id sorts by its begin."""
+
+    id: str
+    job_id: str
+    kind: MoveKind
+    step: MoveStep
+    since_ns: int
+    """When it came to its step, by the database's clock."""
+    old_attempt: int
+    old_cluster: str
+    new_attempt: int | None = None
+    new_cluster: str = ""
+    """Where it goes, or shall; empty: wherever is best."""
+    request: int = 0
+    """Number of the checkpoint that was asked for; 0: none was."""
+    acked: int = 0
+    """The last that its program told the centre itself to have saved."""
+    saved_share: float = NOT_LOOKED
+    """What was saved when it was asked for; below zero: that was not looked at yet."""
+    asked_by: str = ""
+    """Who wanted it; empty: the planner."""
+    why: str = ""
+    """Why it began."""
+    reason: str = ""
+    """Of its step, for people."""
+    stop_anyway: bool = False
+    """Whether it leaves although no checkpoint comes, as from a cluster that is drained."""
+    saving: float = 0.0
+    """Expected, net of all costs of the move, in the fleet's currency."""
+    egress: float = 0.0
+    """What carrying checkpoint, weights and data costs."""
+    carbon_saved_g: float = 0.0
+    abort_by: str = ""
+    """Who called it off; empty: nobody."""
+    begun_ns: int = 0
+    ended_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,3 +418,37 @@ class Lease:
     holder: str
     epoch: int
     expires_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualCluster:
+    """A tenant's own cluster over shared hardware."""
+
+    name: str
+    tenant: str
+    tier: VirtualTier
+    spec: Json = field(default_factory=dict)
+    deleting: bool = False
+    """Whether it shall go."""
+    forced: bool = False
+    """Of one that shall go: whether Pods that run there are no reason to wait."""
+    standing: Json = field(default_factory=dict)
+    """Of a dedicated one: what its process last said of it; empty: nothing yet."""
+    said_ns: int | None = None
+    """When it did."""
+    revision: int = 1
+    created_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualSpace:
+    """A scoped virtual cluster in one cluster, as that last said."""
+
+    name: str
+    cluster: str
+    number: int
+    """The revision of the virtual cluster that it is about."""
+    namespace: str
+    phase: SpacePhase = SpacePhase.ASKED
+    reason: str = ""
+    pods: int = 0

@@ -14,6 +14,8 @@ from dure.domain.fleet.lifecycle import (
     JobPhase,
     PartitionPhase,
 )
+from dure.domain.fleet.migrations import MoveKind, MoveStep
+from dure.domain.fleet.virtual import SpacePhase, VirtualTier
 
 metadata = sa.MetaData()
 
@@ -148,6 +150,7 @@ partitions = sa.Table(
     _text("node", primary_key=True),
     _text("layout"),
     _number("number"),
+    sa.Column("drain", sa.Boolean, nullable=False, server_default=sa.text("false")),
     _enum("phase", PartitionPhase),
     _text("reason"),
     _number("asked_ns"),
@@ -177,6 +180,7 @@ jobs = sa.Table(
     _maybe_number("ended_ns"),
     _number("failures", server_default=ZERO),
     sa.Column("suspended", sa.Boolean, nullable=False, server_default=sa.text("false")),
+    sa.Column("pinned", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Index("jobs_by_tenant", "tenant", "id"),
     sa.Index("jobs_by_phase", "phase", "id"),
     sa.Index("jobs_by_tenant_phase", "tenant", "phase", "id"),
@@ -243,6 +247,43 @@ attempts = sa.Table(
     sa.Index("attempts_kept", "cluster", "gone_ns", sqlite_where=_KEPT, postgresql_where=_KEPT),
     sa.Index(
         "attempts_one_live", "job_id", unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE
+    ),
+)
+
+_UNFINISHED = sa.text("ended_ns IS NULL")
+
+migrations = sa.Table(
+    "migrations",
+    metadata,
+    _text("id", primary_key=True),
+    sa.Column("job_id", sa.Text, sa.ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    _enum("kind", MoveKind),
+    _enum("step", MoveStep),
+    _number("since_ns"),
+    _number("old_attempt"),
+    _text("old_cluster"),
+    _maybe_number("new_attempt"),
+    _text("new_cluster"),
+    _number("request"),
+    _number("acked"),
+    _amount("saved_share"),
+    _text("asked_by"),
+    _text("why"),
+    _text("reason"),
+    sa.Column("stop_anyway", sa.Boolean, nullable=False),
+    _amount("saving"),
+    _amount("egress"),
+    _amount("carbon_saved_g"),
+    _text("abort_by"),
+    _number("begun_ns"),
+    _maybe_number("ended_ns"),
+    sa.Index("migrations_by_job", "job_id", "id"),
+    sa.Index(
+        "migrations_one_at_a_time",
+        "job_id",
+        unique=True,
+        sqlite_where=_UNFINISHED,
+        postgresql_where=_UNFINISHED,
     ),
 )
 
@@ -414,4 +455,39 @@ feed_points = sa.Table(
     sa.Column("feed", sa.Text, sa.ForeignKey("feeds.name", ondelete="CASCADE"), primary_key=True),
     _number("at_ns", primary_key=True, autoincrement=False),
     _amount("value"),
+)
+
+virtual_clusters = sa.Table(
+    "virtual_clusters",
+    metadata,
+    _text("name", primary_key=True),
+    sa.Column("tenant", sa.Text, _to_tenant(), nullable=False),
+    _enum("tier", VirtualTier),
+    _json("spec"),
+    sa.Column("deleting", sa.Boolean, nullable=False),
+    sa.Column("forced", sa.Boolean, nullable=False),
+    _json("standing"),
+    _maybe_number("said_ns"),
+    _number("revision"),
+    _number("created_ns"),
+)
+
+virtual_spaces = sa.Table(
+    "virtual_spaces",
+    metadata,
+    sa.Column(
+        "name",
+        sa.Text,
+        sa.ForeignKey("virtual_clusters.name", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column(
+        "cluster", sa.Text, sa.ForeignKey("clusters.name", ondelete="CASCADE"), primary_key=True
+    ),
+    _number("number"),
+    _text("namespace"),
+    _enum("phase", SpacePhase),
+    _text("reason"),
+    _number("pods"),
+    sa.Index("virtual_spaces_by_cluster", "cluster"),
 )

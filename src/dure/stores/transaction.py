@@ -15,8 +15,10 @@ from dure.stores.repos.events import Events
 from dure.stores.repos.jobs import Jobs
 from dure.stores.repos.leases import Leases
 from dure.stores.repos.ledger import Budgets, Feeds, Prices
+from dure.stores.repos.migrations import Migrations
 from dure.stores.repos.origins import Origins
 from dure.stores.repos.partitions import Partitions
+from dure.stores.repos.virtual import VirtualClusters, VirtualSpaces
 
 
 class Transaction:
@@ -31,9 +33,12 @@ class Transaction:
         self.clusters = Clusters(self.link)
         self.news = News(self.link)
         self.partitions = Partitions(self.link)
+        self.virtual = VirtualClusters(self.link)
+        self.spaces = VirtualSpaces(self.link)
         self.jobs = Jobs(self.link)
         self.origins = Origins(self.link)
         self.attempts = Attempts(self.link)
+        self.migrations = Migrations(self.link)
         self.budgets = Budgets(self.link)
         self.meters = Meters(self.link)
         self.charges = Charges(self.link)

@@ -7,7 +7,16 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from dure.domain.fleet import clusters, decisions, policy, programs, protocol, tenancy, workloads
+from dure.domain.fleet import (
+    clusters,
+    decisions,
+    policy,
+    programs,
+    protocol,
+    tenancy,
+    virtual,
+    workloads,
+)
 from dure.domain.fleet.protocol import CentreWord, MemberWord, Plan
 from dure.wire import messages, surroundings
 from dure.wire import workloads as of_workloads
@@ -31,6 +40,8 @@ KINDS: dict[type, tuple[type[Message], Kind]] = {
     tenancy.Allotment: (pb.Allotment, surroundings.allotment),
     protocol.Partition: (pb.Partition, surroundings.partition),
     protocol.Surroundings: (pb.Surroundings, surroundings.surroundings),
+    protocol.ServiceRoute: (pb.ServiceRoute, messages.route),
+    protocol.Routes: (pb.Routes, messages.routes),
     protocol.AttemptKey: (pb.AttemptKey, messages.key),
     protocol.Desired: (pb.Desired, messages.desired),
     protocol.PlanAnswer: (pb.PlanAnswer, messages.answer),
@@ -53,6 +64,13 @@ KINDS: dict[type, tuple[type[Message], Kind]] = {
     protocol.Standing: (pb.Standing, messages.standing),
     protocol.Standings: (pb.Standings, messages.standings),
     protocol.LogChunk: (pb.LogChunk, messages.log_chunk),
+    protocol.AccessRequest: (pb.AccessRequest, messages.access_request),
+    protocol.AccessAnswer: (pb.AccessAnswer, messages.access_answer),
+    virtual.VirtualCluster: (pb.VirtualCluster, surroundings.virtual_cluster),
+    virtual.SpaceStatus: (pb.SpaceStatus, messages.space),
+    protocol.Sizing: (pb.Sizing, messages.sizing),
+    protocol.LoadSignal: (pb.LoadSignal, messages.signal),
+    protocol.Signals: (pb.Signals, messages.signals),
 }
 """Whatever is sent or kept by itself: its message, and how its fields are read."""
 
@@ -65,6 +83,7 @@ _FROM_MEMBER = {
     protocol.LogChunk: "log_chunk",
     protocol.Ping: "ping",
     protocol.Wishes: "wishes",
+    protocol.AccessAnswer: "access_answer",
 }
 _TO_MEMBER = {
     protocol.Welcome: "welcome",
@@ -74,6 +93,9 @@ _TO_MEMBER = {
     protocol.Ping: "ping",
     protocol.Goodbye: "goodbye",
     protocol.Standings: "standings",
+    protocol.Routes: "routes",
+    protocol.Signals: "signals",
+    protocol.AccessRequest: "access_request",
 }
 
 

@@ -2,6 +2,8 @@
 
 from dure.domain.fleet.lifecycle import JobPhase, PartitionPhase
 from dure.domain.fleet.protocol import (
+    AccessAnswer,
+    AccessRequest,
     Ack,
     AttemptKey,
     AttemptStatus,
@@ -10,6 +12,7 @@ from dure.domain.fleet.protocol import (
     Hello,
     InstanceStatus,
     Inventory,
+    LoadSignal,
     LogCancel,
     LogChunk,
     LogRequest,
@@ -20,8 +23,13 @@ from dure.domain.fleet.protocol import (
     PlanAnswer,
     Refusal,
     Report,
+    RouteBackend,
+    Routes,
     RunPhase,
     ServiceLoad,
+    ServiceRoute,
+    Signals,
+    Sizing,
     Standing,
     Standings,
     Usage,
@@ -31,6 +39,7 @@ from dure.domain.fleet.protocol import (
     Wishes,
     WishRefusal,
 )
+from dure.domain.fleet.virtual import SpacePhase, SpaceStatus
 from dure.wire.kinds import (
     choice,
     data,
@@ -68,6 +77,8 @@ EXIT_CODES = (-(2**31), 2**32)
 
 MOST_WISHES = 1000
 """In one message."""
+MOST_SIGNALS = 1000
+"""In one message."""
 
 key = record(AttemptKey, pb.AttemptKey, job=name(), attempt=count)
 desired = record(
@@ -79,6 +90,8 @@ desired = record(
     want=choice(Want, pb.Want),
     why=long_text,
     fence_after_s=maybe(amount),
+    checkpoint=count,
+    gentle=flag(),
 )
 refusal = record(Refusal, pb.Refusal, key=key, why=long_text)
 answer = record(
@@ -103,6 +116,20 @@ instance = record(
     placement=placement,
     ready=flag(),
     address=any_text,
+    standby=flag(),
+)
+sizing = record(
+    Sizing,
+    pb.Sizing,
+    serving=count,
+    standby=count,
+    level=count,
+    why=long_text,
+    changed_ns=moment(),
+    requests_per_s=amount,
+    queue_length=amount,
+    latency_ms=amount,
+    heard_ns=moment(),
 )
 attempt = record(
     AttemptStatus,
@@ -117,6 +144,8 @@ attempt = record(
     started_ns=maybe(moment()),
     ended_ns=maybe(moment()),
     exit_code=maybe(whole(*EXIT_CODES)),
+    sizing=maybe(sizing),
+    checkpointed=count,
 )
 node = record(NodeFact, pb.NodeFact, name=name(), group=any_text, up=flag(), why=long_text)
 inventory = record(
@@ -153,6 +182,15 @@ partition = record(
     phase=choice(PartitionPhase, pb.PartitionPhase),
     why=long_text,
 )
+space = record(
+    SpaceStatus,
+    pb.SpaceStatus,
+    name=name(),
+    number=count,
+    phase=choice(SpacePhase, pb.SpacePhase),
+    why=long_text,
+    pods=count,
+)
 report = record(
     Report,
     pb.Report,
@@ -166,6 +204,7 @@ report = record(
     usage=many(usage),
     warnings=many(long_text),
     partitions=many(partition),
+    spaces=many(space),
 )
 
 # --- wishes of people --------------------------------------------------------------------------
@@ -210,6 +249,36 @@ standing = record(
 )
 standings = record(Standings, pb.Standings, standings=many(standing, MOST_WISHES))
 
+# --- where services answer ---------------------------------------------------------------------
+
+route_backend = record(RouteBackend, pb.RouteBackend, attempt=count, address=any_text, weight=count)
+route = record(
+    ServiceRoute,
+    pb.ServiceRoute,
+    job=name(),
+    name=any_text,
+    namespace=any_text,
+    port=count,
+    backends=many(route_backend),
+    ended=flag(),
+)
+routes = record(Routes, pb.Routes, services=many(route), whole=flag())
+
+# --- the load of services ----------------------------------------------------------------------
+
+signal = record(
+    LoadSignal,
+    pb.LoadSignal,
+    workload=name(),
+    source=name(),
+    at_ns=moment(),
+    until_ns=moment(),
+    requests_per_s=maybe(amount),
+    queue_length=maybe(amount),
+    latency_ms=maybe(amount),
+)
+signals = record(Signals, pb.Signals, signals=many(signal, MOST_SIGNALS))
+
 # --- the link itself ---------------------------------------------------------------------------
 
 hello = record(
@@ -221,6 +290,8 @@ hello = record(
     version=name(),
     epoch=count,
     revision=count,
+    takes_signals=flag(),
+    takes_routes=flag(),
 )
 welcome = record(
     Welcome,
@@ -240,4 +311,15 @@ log_request = record(
 log_cancel = record(LogCancel, pb.LogCancel, id=count)
 log_chunk = record(
     LogChunk, pb.LogChunk, id=count, data=data(MOST_LOG_BYTES), end=flag(), error=long_text
+)
+access_request = record(AccessRequest, pb.AccessRequest, id=count, name=name(), for_s=count)
+access_answer = record(
+    AccessAnswer,
+    pb.AccessAnswer,
+    id=count,
+    token=long_text,
+    url=any_text,
+    authority=long_text,
+    namespace=any_text,
+    error=long_text,
 )

@@ -6,6 +6,7 @@ from dure.domain.fleet.protocol import Partition, Surroundings
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.tenancy import Allotment, Budget, FleetTenant, Team, VNodePool
+from dure.domain.fleet.virtual import VirtualCluster, VirtualTier
 from dure.wire.kinds import array, choice, flag, many, mapping, maybe, moment, name, signed, whole
 from dure.wire.records import record
 from dure.wire.v1 import member_pb2 as pb
@@ -91,6 +92,8 @@ policy = record(
     most_preemptions=count,
     reclaim_after_ns=maybe(count),
     dry_run=flag(),
+    local_moves_at_once=maybe(count),
+    local_moves_per_hour=maybe(count),
 )
 budget = record(Budget, pb.Budget, money=maybe(amount), carbon_g=maybe(amount))
 team = record(Team, pb.Team, name=name(), budget=budget)
@@ -127,7 +130,22 @@ allotment = record(
     revision=count,
     until_ns=maybe(moment()),
 )
-partition = record(Partition, pb.Partition, node=name(), layout=name(), number=count)
+partition = record(Partition, pb.Partition, node=name(), layout=name(), number=count, drain=flag())
+virtual_cluster = record(
+    VirtualCluster,
+    pb.VirtualCluster,
+    name=name(),
+    tenant=name(),
+    tier=choice(VirtualTier, pb.VirtualTier),
+    number=count,
+    namespace=any_text,
+    pools=many(name()),
+    quota=mapping(any_text),
+    defaults=mapping(any_text),
+    isolated=flag(),
+    leaving=flag(),
+    forced=flag(),
+)
 surroundings = record(
     Surroundings,
     pb.Surroundings,
@@ -138,4 +156,5 @@ surroundings = record(
     allotments=many(allotment),
     round_trip_ms=amount,
     partitions=many(partition),
+    virtual=many(virtual_cluster),
 )

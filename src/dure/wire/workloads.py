@@ -125,6 +125,9 @@ service = record(
     users=many(pair(pb.Figure, name=any_text, value=amount), MOST_PARTS),
     reference=name(),
     load_s=amount,
+    standby=count,
+    shrink_after_s=maybe(amount),
+    forgets_bursts=flag(),
 )
 workload = record(
     Workload,

@@ -26,6 +26,8 @@ from dure.domain.fleet.instructions import (
     MoveInstance,
     PowerNode,
     ReportSummary,
+    ResizeInstance,
+    SizeService,
     StartInstance,
     StopInstance,
     TurnDownOrder,
@@ -144,6 +146,8 @@ class Rig:
     off: set[int] = field(default_factory=set)
     turned_down: list[TurnDownOrder] = field(default_factory=list)
     summary: dict[str, SiteSummary] = field(default_factory=dict)
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of services: instances that take requests, and that are kept warm."""
     machine: LocalMachine = field(init=False)
     log: list[LocalInstruction] = field(default_factory=list)
     events: list[LocalEvent] = field(default_factory=list)
@@ -250,6 +254,12 @@ class Rig:
                     self.leaving[name] = self.running[name]
                 self.running[name] = place
                 assert place.node not in self.off
+            case ResizeInstance(instance=name, placement=place):
+                assert name in self.running, f"{name} is resized and does not run"
+                assert place.devices == self.running[name].devices
+                self.running[name] = place
+            case SizeService(workload=workload, serving=serving, standby=standby):
+                self.sizes[str(workload)] = (serving, standby)
             case PowerNode(node=node, on=on):
                 assert (node in self.off) == on, "a node is switched to what it is"
                 assert on or not any(place.node == node for _, place in self._held())

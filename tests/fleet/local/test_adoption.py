@@ -19,7 +19,12 @@ from dure.domain.fleet.events import (
     StartFailed,
     TenantSet,
 )
-from dure.domain.fleet.instructions import ReportSummary, StartInstance, StopInstance
+from dure.domain.fleet.instructions import (
+    ReportSummary,
+    SizeService,
+    StartInstance,
+    StopInstance,
+)
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.tenancy import Allotment, FleetTenant, VNodePool
 from dure.domain.ids import PoolId, TenantId, WorkloadId
@@ -111,7 +116,8 @@ def test_replicas_beyond_the_order_stay() -> None:
     given = order(serving("s"), 1)
     for name, place in it.running.items():
         found(new, given, name.index, place)
-    assert new.give(given)[:-1] == []
+    answer = new.give(given)
+    assert not [*started(answer), *stopped(answer)]
     assert len(new.of("s")) == 3
 
 
@@ -314,7 +320,11 @@ def test_larger_slices_of_a_service_are_known_again() -> None:
     new = restart(it)
     new.give(given)
     assert list(new.running.values()) == [place]
-    assert not [each for each in new.log if not isinstance(each, ReportSummary)]
+    said = [each for each in new.log if not isinstance(each, ReportSummary)]
+    assert [(each.serving, each.level) for each in said if isinstance(each, SizeService)] == [
+        (1, it.machine.floor.tasks[WorkloadId("s")].level)
+    ]
+    assert len(said) == 1
 
 
 def test_a_snapshot_in_the_midst_of_taking_over_goes_on_alike() -> None:

@@ -7,6 +7,7 @@ import pytest
 from dure.domain.errors import InputError
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.policy import HOUR_NS, MINUTE_NS
+from dure.domain.units import NS_PER_S
 from dure.fleet.local.settings import LocalSettings
 from tests.fleet.local.factories import cluster
 
@@ -39,6 +40,7 @@ DEFAULTS = {
         "shrink_share": 0.25,
         "zero_after_ns": 15 * MINUTE_NS,
         "larger_slices": True,
+        "settle_ns": 10 * NS_PER_S,
     },
     "growth": {
         "interval_ns": 10 * MINUTE_NS,
@@ -50,7 +52,10 @@ DEFAULTS = {
     "tidy": {
         "interval_ns": HOUR_NS,
         "most_moves": 8,
+        "most_at_once": None,
+        "most_per_hour": None,
         "blocked_ns": 10 * MINUTE_NS,
+        "empty_ns": 5 * NS_PER_S,
         "gain": 2.0,
         "rest_ns": HOUR_NS,
         "worth_moving_ns": 30 * MINUTE_NS,
@@ -59,6 +64,7 @@ DEFAULTS = {
     "elastic": True,
     "power_down": True,
     "defragment": True,
+    "in_place": frozenset(),
     "nodes_on_at_start": True,
     "round_trip_ms": {},
     "rates": {"base": "USD", "worth": {}},

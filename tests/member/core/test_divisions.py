@@ -7,8 +7,8 @@ import pytest
 from dure.domain.fleet.lifecycle import PartitionPhase
 from dure.domain.fleet.protocol import Partition, PartitionStatus, Report
 from dure.member.core.actions import Action, Divide
-from dure.member.ports import InventoryChanged, Life, Warned
-from tests.member.core.factories import Bench, a_job, inventory, surroundings
+from dure.member.ports import InventoryChanged, Life, Progressed, Warned
+from tests.member.core.factories import Bench, a_job, a_service, inventory, surroundings
 
 WISH = Partition("n0", "all-1g.10gb", 7)
 
@@ -182,3 +182,48 @@ def test_a_program_that_ends_lets_the_next_wish_through() -> None:
         bench.become(seen.instance, Life.SUCCEEDED, exit_code=0)
     bench.wish(WISH)
     assert bench.asked() == [WISH]
+
+
+def test_with_drain_services_move_new_first_and_then_the_node_is_divided() -> None:
+    bench = Divided()
+    bench.plan(a_service("a"), a_service("b"))
+    bench.settle()
+    assert {seen.node for seen in bench.cluster.alive()} == {"n0"}
+    bench.wish(replace(WISH, drain=True))
+    bench.wait(1)
+    assert {seen.node for seen in bench.cluster.alive()} == {"n0", "n1"}, "old ones serve still"
+    assert "2 that use its devices to move" in bench.status().why
+    assert bench.status().phase is PartitionPhase.UNDER_WAY
+    bench.settle()
+    assert {seen.node for seen in bench.cluster.alive()} == {"n1"}
+    assert [each.partition.node for each in bench.done if isinstance(each, Divide)] == ["n0"]
+
+
+def test_with_drain_what_may_not_be_moved_is_named_and_the_wish_refused_in_the_end() -> None:
+    bench = Divided()
+    bench.plan(a_job("j"))
+    bench.settle()
+    bench.wish(replace(WISH, drain=True))
+    bench.wait(60)
+    status = bench.status()
+    assert status.phase is PartitionPhase.UNDER_WAY
+    assert "attempt 1 of job j" in status.why
+    bench.wait(31 * 60)
+    bench.wait(1)
+    assert bench.status().phase is PartitionPhase.REFUSED
+    assert up(bench)["n0"]
+
+
+def test_with_drain_a_job_moves_when_it_has_saved_its_work() -> None:
+    bench = Divided()
+    bench.plan(a_job("j"))
+    bench.settle()
+    bench.wish(replace(WISH, drain=True))
+    bench.wait(6)
+    (before,) = bench.cluster.alive()
+    bench.desk.see(Progressed(before.instance, 0.5, 0.5), bench.now_ns)
+    bench.act()
+    bench.settle()
+    (after,) = bench.cluster.alive()
+    assert (before.node, after.node) == ("n0", "n1")
+    assert [each.partition.node for each in bench.done if isinstance(each, Divide)] == ["n0"]

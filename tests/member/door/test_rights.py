@@ -76,6 +76,8 @@ def test_the_door_uses_the_rights_it_is_granted_and_no_others(bed: KubeBed, tmp_
         ("acceleratorprofiles", "create"),
         *(("vnodepools", verb) for verb in ("create", "patch", "delete")),
         ("vnodepools/status", "patch"),
+        *(("virtualclusters", verb) for verb in ("create", "patch", "delete")),
+        ("virtualclusters/status", "patch"),
     }
     assert granted() - asked <= rare
 

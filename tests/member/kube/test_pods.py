@@ -15,7 +15,7 @@ from dure.kube.resources import Object
 from dure.member.kube import names
 from dure.member.kube.gangs import job_of
 from dure.member.kube.notes import Note, read_note, write_note
-from dure.member.kube.pods import Unit, pod_of
+from dure.member.kube.pods import CONTROL, CONTROL_FOLDER, Unit, pod_of
 from dure.member.kube.settings import KubeSettings
 from dure.member.kube.spots import NodeSpot
 
@@ -53,6 +53,7 @@ def test_a_pod_has_its_node_its_devices_and_its_fencing_token() -> None:
         "DURE_SHARE": "1",
         "DURE_RANK": "0",
         "DURE_WORLD_SIZE": "1",
+        "DURE_CONTROL": CONTROL_FOLDER,
     }
     assert container["resources"] == {
         "requests": {"cpu": "500m", "memory": str(1 << 30)},
@@ -87,9 +88,10 @@ def test_things_become_variables_and_files() -> None:
         {"secretRef": {"name": "key"}},
         {"configMapRef": {"name": "files"}},
     ]
-    assert [one["mountPath"] for one in container["volumeMounts"]] == ["/a", "/b", "/v"]
-    assert [one["readOnly"] for one in container["volumeMounts"]] == [True, True, False]
-    assert len(spec["volumes"]) == 2
+    mounts = [one for one in container["volumeMounts"] if one["name"] != CONTROL]
+    assert [one["mountPath"] for one in mounts] == ["/a", "/b", "/v"]
+    assert [one["readOnly"] for one in mounts] == [True, True, False]
+    assert len([one for one in spec["volumes"] if one["name"] != CONTROL]) == 2
 
 
 def test_fields_of_users_are_taken_where_they_decide_nothing_of_ours() -> None:
@@ -129,7 +131,7 @@ def test_fields_of_users_are_taken_where_they_decide_nothing_of_ours() -> None:
     assert "resources" not in side
     variables = {one["name"]: one["value"] for one in main["env"]}
     assert (variables["DURE_ATTEMPT"], variables["B"]) == ("3", "2")
-    assert main["volumeMounts"] == [{"name": "shm", "mountPath": "/dev/shm"}]
+    assert main["volumeMounts"][1:] == [{"name": "shm", "mountPath": "/dev/shm"}]
     assert {"key": "theirs", "operator": "Exists"} in spec["tolerations"]
     assert {"key": "nvidia.com/gpu", "operator": "Exists"} in spec["tolerations"]
     assert made["metadata"]["labels"][names.JOB] == "job"

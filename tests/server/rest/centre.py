@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from dure.domain.fleet.accounts import Role, TenantKind
-from dure.domain.fleet.protocol import AttemptKey
+from dure.domain.fleet.protocol import AttemptKey, LoadSignal
 from dure.domain.ids import ClusterId
 from dure.server.ports import NotLinkedHere
 from dure.server.rest.app import build_app
@@ -46,6 +46,22 @@ class TestLogs:
             yield chunk
 
 
+@dataclass
+class TestSignals:
+    """What clusters are told of loads; those that are not linked here may be at another server."""
+
+    __test__ = False
+    linked: set[str] = field(default_factory=set)
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    heard: list[tuple[str, LoadSignal]] = field(default_factory=list)
+
+    async def signal(self, cluster: ClusterId, signal: LoadSignal) -> None:
+        """Note it."""
+        if cluster not in self.linked:
+            raise NotLinkedHere(cluster, self.elsewhere.get(cluster, ""))
+        self.heard.append((cluster, signal))
+
+
 class Centre:
     """Runs in a thread of its own, with its own event loop; `url` is where it listens."""
 
@@ -53,6 +69,7 @@ class Centre:
         self.address = address
         self.settings = settings or ServerSettings()
         self.logs = TestLogs()
+        self.signals = TestSignals()
         self.secrets: dict[str, str] = {}
         self.url = ""
         self.app: FastAPI
@@ -104,7 +121,7 @@ class Centre:
             await self.store.migrate()
             await self._populate()
             bus = LocalBus()
-            services = Services(self.store, bus, self.logs, self.settings)
+            services = Services(self.store, bus, self.logs, self.settings, signals=self.signals)
             self.app = build_app(services)
             config = uvicorn.Config(
                 self.app,

@@ -42,6 +42,9 @@ TABLE = {
     ("GET", "/metrics"): Sample(Access.FLEET, "/metrics"),
     ("GET", "/v1/series"): Sample(Access.FLEET, "/v1/series?name=dure_jobs"),
     ("GET", "/v1/series/names"): Sample(Access.FLEET, "/v1/series/names"),
+    ("GET", "/v1/overview"): Sample(Access.READ, "/v1/overview"),
+    ("GET", "/v1/reruns/choices"): Sample(Access.FLEET, "/v1/reruns/choices"),
+    ("POST", "/v1/reruns"): Sample(Access.FLEET, "/v1/reruns", {"mode": "first-fit"}),
     ("POST", "/v1/feedback"): Sample(
         Access.WRITE, "/v1/feedback", {"tenant": "acme", "verdict": "good"}
     ),
@@ -57,6 +60,14 @@ TABLE = {
     ("POST", "/v1/evaluations"): Sample(
         Access.READ, "/v1/evaluations", {"jobs": [job(tenant="acme")]}
     ),
+    ("GET", "/v1/migrations"): Sample(Access.READ, "/v1/migrations"),
+    ("GET", "/v1/jobs/{id}/migration"): Sample(Access.READ, f"/v1/jobs/{JOB}/migration"),
+    ("POST", "/v1/jobs/{id}/migration"): Sample(Access.WRITE, f"/v1/jobs/{JOB}/migration", {}),
+    ("DELETE", "/v1/jobs/{id}/migration"): Sample(Access.WRITE, f"/v1/jobs/{JOB}/migration"),
+    ("POST", "/v1/jobs/{id}/checkpoint"): Sample(
+        Access.WRITE, f"/v1/jobs/{JOB}/checkpoint", {"number": 1}
+    ),
+    ("POST", "/v1/jobs/{id}/load"): Sample(Access.WRITE, f"/v1/jobs/{JOB}/load", {"queue": 1}),
     ("GET", "/v1/jobs/{id}/endpoints"): Sample(Access.READ, f"/v1/jobs/{JOB}/endpoints"),
     ("GET", "/v1/jobs/{id}/endpoints/watch"): Sample(
         Access.READ, f"/v1/jobs/{JOB}/endpoints/watch"
@@ -72,6 +83,24 @@ TABLE = {
         Access.ADMIN, "/v1/pools/p", {"tenant": "acme", "profile": "h100"}
     ),
     ("DELETE", "/v1/pools/{name}"): Sample(Access.ADMIN, "/v1/pools/none"),
+    ("GET", "/v1/virtualclusters"): Sample(Access.READ, "/v1/virtualclusters"),
+    ("GET", "/v1/virtualclusters/{name}"): Sample(Access.READ, "/v1/virtualclusters/none"),
+    ("PUT", "/v1/virtualclusters/{name}"): Sample(
+        Access.ADMIN, "/v1/virtualclusters/v", {"tenant": "acme", "tier": "scoped"}
+    ),
+    ("DELETE", "/v1/virtualclusters/{name}"): Sample(Access.ADMIN, "/v1/virtualclusters/none"),
+    ("GET", "/v1/virtualclusters/{name}/nodes"): Sample(
+        Access.READ, "/v1/virtualclusters/none/nodes"
+    ),
+    ("GET", "/v1/virtualclusters/{name}/nodes/watch"): Sample(
+        Access.READ, "/v1/virtualclusters/none/nodes/watch"
+    ),
+    ("PUT", "/v1/virtualclusters/{name}/standing"): Sample(
+        Access.WRITE, "/v1/virtualclusters/none/standing", {"phase": "ready"}
+    ),
+    ("POST", "/v1/virtualclusters/{name}/access"): Sample(
+        Access.WRITE, "/v1/virtualclusters/none/access", {"cluster": "seoul"}
+    ),
     ("GET", "/v1/clusters"): Sample(Access.READ, "/v1/clusters"),
     ("GET", "/v1/clusters/{name}"): Sample(Access.READ, "/v1/clusters/seoul"),
     ("PUT", "/v1/clusters/{name}"): Sample(Access.ADMIN, "/v1/clusters/tokyo", {}),
@@ -126,6 +155,7 @@ TABLE = {
     ),
     ("DELETE", "/v1/tokens/{id}"): Sample(Access.WRITE, f"/v1/tokens/{new_id()}"),
     ("GET", "/v1/audit"): Sample(Access.READ, "/v1/audit"),
+    ("GET", "/v1/recording"): Sample(Access.ADMIN, "/v1/recording?seconds=0"),
 }
 
 

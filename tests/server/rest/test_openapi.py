@@ -54,7 +54,7 @@ def described(*, bounds: bool) -> Any:
         values = (query or {}).values()
         return not any(isinstance(each, dict) or each is None or each == [] for each in values)
 
-    return whole.exclude(path="/v1/events/stream")
+    return whole.exclude(path=["/v1/events/stream", "/v1/recording"])
 
 
 short, long = described(bounds=False), described(bounds=True)

@@ -1,8 +1,10 @@
 """Processes of a centre under load: a server of its own, members, and who asks it."""
 
 import asyncio
+import contextlib
 import os
 import re
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -12,8 +14,9 @@ from pathlib import Path
 
 import httpx
 
+from dure.api.clusters import ClusterKind, ClusterSpec
 from dure.bench.common.agents import DURE
-from dure.client.fleet import AsyncFleetClient
+from dure.client.fleet import AsyncFleetClient, calls
 from dure.client.fleet.config import Context
 from dure.domain.errors import DureError
 
@@ -111,6 +114,32 @@ async def server(folder: Path, address: str, token: str = "") -> AsyncIterator[S
         await until("the server answers", lambda: _answers(rest), process)
         secret = token or (data / "admin-token").read_text(encoding="utf-8").strip()
         yield Server(process, rest, grpc, secret)
+
+
+@asynccontextmanager
+async def process_member(
+    folder: Path, server: Server, client: AsyncFleetClient, name: str
+) -> AsyncIterator[None]:
+    """A cluster of processes with the nodes of the folder's `nodes.yaml`, and its member; nothing
+    of what it started is left at the end."""
+    spec = ClusterSpec(kind=ClusterKind.PROCESS, region="kr")
+    await client.do(calls.put_cluster(name, spec, calls.CREATE))
+    token = folder / f"{name}.token"
+    secret = (await client.do(calls.issue_member_token(name))).secret
+    token.write_text(secret, encoding="utf-8")
+    words = (
+        *("member", "--kind", "process", "--cluster", name, "--token-file", token),
+        *("--server", f"http://{HOST}:{server.grpc_port}"),
+        *("--nodes", folder / "nodes.yaml", "--state", folder / name),
+    )
+    try:
+        async with dure(f"member-{name}", folder, words):
+            yield
+    finally:
+        # Programs outlive their member; their supervisors end them.
+        for begun in (folder / name / "instances").glob("*/begun"):
+            with contextlib.suppress(ValueError, OSError):
+                os.kill(int(begun.read_text(encoding="utf-8")), signal.SIGTERM)
 
 
 async def until(what: str, holds: Callable[[], bool], process: Running) -> None:

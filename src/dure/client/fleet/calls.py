@@ -33,7 +33,15 @@ from dure.api.job_views import (
     Submitted,
 )
 from dure.api.jobs import JobSpec
+from dure.api.loads import LoadReport, LoadTaken
 from dure.api.measurements import FeedbackRequest, SeriesList, SeriesNames
+from dure.api.migrations import (
+    CheckpointDone,
+    MigrationDocument,
+    MigrationList,
+    MigrationPreview,
+    MigrationRequest,
+)
 from dure.api.money import (
     BudgetDocument,
     BudgetSpec,
@@ -45,6 +53,14 @@ from dure.api.money import (
 )
 from dure.api.policies import FleetDocument, FleetSpec, PolicyDocument, PolicySpec
 from dure.api.tenancy import PoolDocument, PoolSpec, TenantDocument, TenantSpec
+from dure.api.virtual import (
+    IssuedAccess,
+    KubeconfigRequest,
+    VirtualClusterDocument,
+    VirtualClusterSpec,
+    VirtualNodes,
+    VirtualStanding,
+)
 from dure.domain.fleet.lifecycle import ClusterState
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
@@ -135,6 +151,38 @@ def edit_job(job: str, changes: JobEdit) -> Ask[JobDocument]:
     return Ask("PATCH", f"/v1/jobs/{_part(job)}", JobDocument, changes)
 
 
+def migrate_job(job: str, wish: MigrationRequest) -> Ask[MigrationDocument]:
+    """Bring a job to another cluster."""
+    return Ask("POST", f"/v1/jobs/{_part(job)}/migration", MigrationDocument, wish)
+
+
+def preview_migration(job: str, wish: MigrationRequest) -> Ask[MigrationPreview]:
+    """What bringing a job to another cluster would come to; nothing is begun."""
+    path = f"/v1/jobs/{_part(job)}/migration"
+    return Ask("POST", path, MigrationPreview, wish, params={"dryRun": "true"})
+
+
+def get_migration(job: str) -> Ask[MigrationDocument]:
+    """The last migration of a job, under way or over."""
+    return _get(f"/v1/jobs/{_part(job)}/migration", MigrationDocument)
+
+
+def abort_migration(job: str) -> Ask[MigrationDocument]:
+    """Call the migration of a job off: it stays where it is."""
+    return Ask("DELETE", f"/v1/jobs/{_part(job)}/migration", MigrationDocument)
+
+
+def checkpoint_done(job: str, number: int) -> Ask[MigrationDocument]:
+    """Say, for the program of a job, that a checkpoint is saved."""
+    path = f"/v1/jobs/{_part(job)}/checkpoint"
+    return Ask("POST", path, MigrationDocument, CheckpointDone(number=number))
+
+
+def list_migrations() -> Ask[MigrationList]:
+    """Migrations that have not ended."""
+    return _get("/v1/migrations", MigrationList)
+
+
 def cancel_job(job: str) -> Ask[JobDocument]:
     """Let a job end."""
     return Ask("POST", f"/v1/jobs/{_part(job)}/cancel", JobDocument)
@@ -148,6 +196,11 @@ def wait_for_job(job: str, timeout_s: float) -> Ask[JobDocument]:
 def get_endpoints(job: str) -> Ask[Endpoints]:
     """Where the instances of a service answer."""
     return _get(f"/v1/jobs/{_part(job)}/endpoints", Endpoints)
+
+
+def report_load(job: str, report: LoadReport) -> Ask[LoadTaken]:
+    """Say what is seen of a service's load; not said again where nobody answers."""
+    return Ask("POST", f"/v1/jobs/{_part(job)}/load", LoadTaken, report, repeatable=False)
 
 
 def explain_job(job: str) -> Ask[JobExplanation]:
@@ -198,6 +251,49 @@ def delete_pool(name: str, revision: int) -> Ask[Nothing]:
     return _delete(f"/v1/pools/{_part(name)}", revision)
 
 
+def list_virtual(cursor: str = "") -> Ask[Page[VirtualClusterDocument]]:
+    """Virtual clusters."""
+    return _get("/v1/virtualclusters", Page[VirtualClusterDocument], cursor=cursor)
+
+
+def get_virtual(name: str) -> Ask[VirtualClusterDocument]:
+    """One virtual cluster."""
+    return _get(f"/v1/virtualclusters/{_part(name)}", VirtualClusterDocument)
+
+
+def put_virtual(
+    name: str, spec: VirtualClusterSpec, revision: int | None = None
+) -> Ask[VirtualClusterDocument]:
+    """Create or change a virtual cluster."""
+    return _put(f"/v1/virtualclusters/{_part(name)}", VirtualClusterDocument, spec, revision)
+
+
+def delete_virtual(name: str, revision: int, *, force: bool = False) -> Ask[VirtualClusterDocument]:
+    """Remove a virtual cluster."""
+    path = f"/v1/virtualclusters/{_part(name)}"
+    params = {"force": "true"} if force else {}
+    headers = _seen(revision)
+    return Ask(
+        "DELETE", path, VirtualClusterDocument, params=params, headers=headers, repeatable=False
+    )
+
+
+def get_virtual_nodes(name: str) -> Ask[VirtualNodes]:
+    """The nodes of a dedicated virtual cluster."""
+    return _get(f"/v1/virtualclusters/{_part(name)}/nodes", VirtualNodes)
+
+
+def say_virtual(name: str, standing: VirtualStanding) -> Ask[VirtualClusterDocument]:
+    """How a dedicated virtual cluster is."""
+    path = f"/v1/virtualclusters/{_part(name)}/standing"
+    return Ask("PUT", path, VirtualClusterDocument, standing)
+
+
+def issue_virtual_access(name: str, wanted: KubeconfigRequest) -> Ask[IssuedAccess]:
+    """A token for the namespace of a scoped virtual cluster."""
+    return Ask("POST", f"/v1/virtualclusters/{_part(name)}/access", IssuedAccess, wanted)
+
+
 def list_clusters(cursor: str = "") -> Ask[Page[ClusterDocument]]:
     """Member clusters."""
     return _get("/v1/clusters", Page[ClusterDocument], cursor=cursor)
@@ -219,10 +315,12 @@ def set_cluster_state(name: str, state: ClusterState) -> Ask[ClusterDocument]:
     return Ask("PUT", path, ClusterDocument, StateRequest(state=state))
 
 
-def partition_node(cluster: str, node: str, layout: str) -> Ask[PartitionDocument]:
-    """Have a node's devices divided anew."""
+def partition_node(
+    cluster: str, node: str, layout: str, *, drain: bool = False
+) -> Ask[PartitionDocument]:
+    """Have a node's devices divided anew; `drain`: what uses them is moved elsewhere first."""
     path = f"/v1/clusters/{_part(cluster)}/nodes/{_part(node)}/partition"
-    return Ask("POST", path, PartitionDocument, PartitionRequest(layout=layout))
+    return Ask("POST", path, PartitionDocument, PartitionRequest(layout=layout, drain=drain))
 
 
 def withdraw_partition(cluster: str, node: str) -> Ask[Nothing]:

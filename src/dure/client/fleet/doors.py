@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from dure.api.endpoints import Endpoints
 from dure.api.history import EventDocument, Page
 from dure.api.job_views import JobDocument, JobSummary
+from dure.api.virtual import VirtualNodes
 from dure.client.fleet import calls
 from dure.client.fleet.calls import Ask
 from dure.client.fleet.config import Context
@@ -206,6 +207,13 @@ class FleetClient(_Door):
         given = {name: value for name, value in wanted.items() if value not in (None, "")}
         return self._raw("/v1/bills/csv", given)
 
+    def record(self, seconds: float, most_bytes: int) -> Iterator[bytes]:
+        """What the planner knows, is told and decides, as it comes."""
+        try:
+            yield from self._raw("/v1/recording", {"seconds": seconds, "mostBytes": most_bytes})
+        except httpx.TransportError as error:
+            raise FleetError(f"the centre broke off ({error})", "record again") from error
+
     def _raw(self, path: str, wanted: dict[str, Any]) -> Iterator[bytes]:
         tries = self._tries(repeatable=True)
         while True:
@@ -335,6 +343,36 @@ class AsyncFleetClient(_Door):
         """Events as they happen, after a number or from now on; goes on after cuts."""
         async for event in self._follow("/v1/events/stream", wanted, after):
             yield _said_of_events(event)
+
+    async def virtual_nodes(self, name: str) -> AsyncIterator[VirtualNodes]:
+        """The nodes of a dedicated virtual cluster, now and at each change, until it is gone."""
+        async for event in self._follow(f"/v1/virtualclusters/{name}/nodes/watch", {}):
+            if event.kind == "gone":
+                return
+            if event.kind == "nodes":
+                yield _read(VirtualNodes, event.data)
+
+    async def logs(self, job: str, **wanted: Any) -> AsyncIterator[bytes]:
+        """What an instance of a job wrote, as it comes."""
+        path, tries = f"/v1/jobs/{job}/logs", self._tries(repeatable=True)
+        while True:
+            try:
+                async with self._http.stream(
+                    "GET",
+                    tries.url + path,
+                    params=wanted,
+                    timeout=httpx.Timeout(self.patience.answer_s, read=None),
+                ) as response:
+                    if response.is_success:
+                        async for chunk in response.aiter_raw():
+                            yield chunk
+                        return
+                    wait_s = tries.answered(
+                        response.status_code, response.headers, await response.aread()
+                    )
+            except httpx.ConnectError as error:
+                wait_s = tries.failed(error)
+            await asyncio.sleep(wait_s)
 
     async def _follow(
         self, path: str, params: dict[str, Any], after: int | None = None

@@ -12,9 +12,10 @@ from dure.domain.fleet.clusters import Cluster
 from dure.domain.fleet.decisions import InstanceId, Order, Placement, SiteSummary
 from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.series import Series
+from dure.domain.fleet.signals import FleetSignal
 from dure.domain.fleet.tenancy import Allotment, FleetTenant, VNodePool
 from dure.domain.fleet.workloads import Artefact, Workload
-from dure.domain.ids import ClusterId, WorkloadId
+from dure.domain.ids import ClusterId, TenantId, WorkloadId
 
 # --- to the global stage -------------------------------------------------------------------
 
@@ -261,6 +262,14 @@ class NodeBack:
 
 
 @dataclass(frozen=True, slots=True)
+class NodesEmptying:
+    """Nodes that shall become empty, all of them: what runs there moves where it may."""
+
+    now_ns: int
+    nodes: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignUsed:
     """What others than Dure use of a node, all of it together."""
 
@@ -341,8 +350,38 @@ class UsageObserved:
     """Observations it stands for; the amounts are the highest of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class MoveAsked:
+    """Somebody wants a workload elsewhere, whatever that saves."""
+
+    now_ns: int
+    workload: WorkloadId
+    cluster: ClusterId | None = None
+    """Where to; None: wherever it is cheapest."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovesHeld:
+    """What is not to be moved by itself from now on; all else may be."""
+
+    now_ns: int
+    workloads: frozenset[WorkloadId] = frozenset()
+    tenants: frozenset[TenantId] = frozenset()
+    clusters: frozenset[ClusterId] = frozenset()
+    """Neither away from these nor there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalSeen:
+    """Trouble is seen coming, or is over: weights of the objective should follow."""
+
+    now_ns: int
+    signal: FleetSignal
+
+
 GlobalEvent = (
-    ClusterJoined
+    SignalSeen
+    | ClusterJoined
     | ClusterLost
     | ClusterClosed
     | ClusterSummarised
@@ -361,6 +400,8 @@ GlobalEvent = (
     | SeriesExtended
     | PolicySet
     | UsageObserved
+    | MoveAsked
+    | MovesHeld
     | RoundDue
 )
 LocalEvent = (
@@ -371,6 +412,7 @@ LocalEvent = (
     | NodeLost
     | NodeCordoned
     | NodeBack
+    | NodesEmptying
     | ForeignUsed
     | InstanceFound
     | InstanceWarm

@@ -36,6 +36,17 @@ class MoveWorkload:
     expected_saving: float
     """Net of all costs of the move."""
     dry_run: bool = False
+    egress: float = 0.0
+    """What carrying checkpoint, weights and data costs."""
+    carbon_saved_g: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseMove:
+    """A move that somebody asked for cannot be made."""
+
+    workload: WorkloadId
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,8 @@ class WarnKind(Enum):
     GENERAL = "general"
     RIGHT_SIZE = "right-size"
     """A workload should ask for more or less than it does."""
+    ADAPTED = "adapted"
+    """A weight of the objective follows a signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,29 @@ class MoveInstance:
 
 
 @dataclass(frozen=True, slots=True)
+class ResizeInstance:
+    """Give an instance more or less of the very devices it has, while it runs."""
+
+    instance: InstanceId
+    placement: Placement
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SizeService:
+    """Let so many instances of a service take requests, and keep others warm beside them."""
+
+    workload: WorkloadId
+    attempt: int
+    serving: int
+    """Those that are ready, in the order of their indices."""
+    standby: int
+    level: int
+    """Steps by which slices are larger than asked for."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class PowerNode:
     """Switch an empty node off, or on again."""
 
@@ -155,6 +191,7 @@ GlobalInstruction = (
     PlaceWorkload
     | DeferWorkload
     | MoveWorkload
+    | RefuseMove
     | PreemptWorkload
     | SetAllotments
     | RefuseWorkload
@@ -162,5 +199,13 @@ GlobalInstruction = (
     | Warn
 )
 LocalInstruction = (
-    StartInstance | StopInstance | MoveInstance | PowerNode | TurnDownOrder | ReportSummary | Warn
+    StartInstance
+    | StopInstance
+    | MoveInstance
+    | ResizeInstance
+    | SizeService
+    | PowerNode
+    | TurnDownOrder
+    | ReportSummary
+    | Warn
 )

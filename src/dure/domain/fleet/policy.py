@@ -84,6 +84,11 @@ class FleetPolicy:
     """Migrations in flight and per round."""
     most_preemptions: int = 50
     """Displaced workloads per round."""
+    local_moves_at_once: int | None = None
+    """Moves inside one cluster, to merge free slices and empty nodes, that are under way at a time;
+    None: as its local stage does."""
+    local_moves_per_hour: int | None = None
+    """The same that are begun within any hour."""
     reclaim_after_ns: int | None = 10 * MINUTE_NS
     """How long a job that fits nowhere waits before its tenant, if below its share, may take back
     what tenants above theirs have borrowed; sooner where its deadline asks for it. None: never."""

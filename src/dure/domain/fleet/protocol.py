@@ -16,6 +16,7 @@ from dure.domain.fleet.lifecycle import JobPhase, PartitionPhase
 from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.programs import Program, Thing
 from dure.domain.fleet.tenancy import Allotment, FleetTenant, VNodePool
+from dure.domain.fleet.virtual import SpaceStatus, VirtualCluster
 from dure.domain.ids import ClusterId, TenantId, WorkloadId
 
 # --- from the centre -----------------------------------------------------------------------
@@ -50,6 +51,10 @@ class Desired:
     """Of a release, for people."""
     fence_after_s: float | None = None
     """The member stops it after so long without contact to the centre; None: it runs on."""
+    checkpoint: int = 0
+    """Number of the checkpoint that its program is asked to save; 0: none is asked for."""
+    gentle: bool = False
+    """Whether it may take its time to start, since another place serves meanwhile."""
 
     @property
     def key(self) -> AttemptKey:
@@ -66,6 +71,8 @@ class Partition:
     """Of a name that the node's own manager knows, such as `all-1g.10gb`."""
     number: int
     """Tells one wish from the next for the same node, which has a greater one."""
+    drain: bool = False
+    """Whether what uses its devices is moved elsewhere first; else the wish is refused by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,8 @@ class Surroundings:
     """From the users of this cluster, as far as it is known."""
     partitions: tuple[Partition, ...] = ()
     """Wishes of which the centre does not know the end, one for a node at most."""
+    virtual: tuple[VirtualCluster, ...] = ()
+    """Virtual clusters that have, or had, a part here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +175,29 @@ class InstanceStatus:
     ready: bool = False
     address: str = ""
     """Of a service: HOST:PORT where it answers; empty: nowhere yet, or nobody said a port."""
+    standby: bool = False
+    """Whether it is kept warm, or finishes what it has, and gets no requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """How large a service is in its cluster and why, and what was last heard of its load."""
+
+    serving: int
+    """Instances that shall take requests."""
+    standby: int = 0
+    """Instances that shall be kept warm beside them."""
+    level: int = 0
+    """Steps by which their slices are larger than asked for."""
+    why: str = ""
+    """Of the last change of its size, for people."""
+    changed_ns: int = 0
+    requests_per_s: float = 0.0
+    queue_length: float = 0.0
+    latency_ms: float = 0.0
+    """At the 95th percentile."""
+    heard_ns: int = 0
+    """When that was heard; 0: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +215,10 @@ class AttemptStatus:
     started_ns: int | None = None
     ended_ns: int | None = None
     exit_code: int | None = None
+    sizing: Sizing | None = None
+    """Of a service whose size follows its load."""
+    checkpointed: int = 0
+    """The last checkpoint of those asked for that all who speak of it say to have saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +258,10 @@ class Hello:
     epoch: int = 0
     revision: int = 0
     """Of the last plan it took."""
+    takes_signals: bool = False
+    """Whether this member knows what `Signals` are."""
+    takes_routes: bool = False
+    """Whether this member wants to hear where services answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +331,7 @@ class Report:
     usage: tuple[Usage, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     partitions: tuple[PartitionStatus, ...] = ()
+    spaces: tuple[SpaceStatus, ...] = ()
 
 
 # --- of people who speak to a cluster, and through it to the centre ------------------------
@@ -366,6 +407,73 @@ class Standings:
     standings: tuple[Standing, ...]
 
 
+# --- of where services answer ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RouteBackend:
+    """One instance that answers, wherever it is."""
+
+    attempt: int
+    address: str
+    """HOST:PORT."""
+    weight: int
+    """Its part of new requests, beside the others; 0: it finishes what it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRoute:
+    """Where a service answers now, for those who ask for it in a cluster that has, or had, it."""
+
+    job: WorkloadId
+    name: str
+    namespace: str
+    port: int
+    """At which it is to be found there."""
+    backends: tuple[RouteBackend, ...] = ()
+    ended: bool = False
+    """Whether it is over, and need not be found any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """News of where services answer; each takes the place of what was said of it before."""
+
+    services: tuple[ServiceRoute, ...]
+    whole: bool = False
+    """Whether these are all there are: others need not be found any more."""
+
+
+# --- of the load of services ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSignal:
+    """What somebody outside its cluster sees of a service's load: a part of it, until it expires.
+
+    What several sources say adds up, except that the worst latency counts."""
+
+    workload: WorkloadId
+    source: str
+    """Who says so; what it says later takes the place of this."""
+    at_ns: int
+    """When it was measured, by the centre's clock."""
+    until_ns: int
+    """From when on it counts no more."""
+    requests_per_s: float | None = None
+    """None: not known to the source."""
+    queue_length: float | None = None
+    latency_ms: float | None = None
+    """At the 95th percentile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """News of loads; lost ones are not said again, since newer ones follow."""
+
+    signals: tuple[LoadSignal, ...]
+
+
 # --- of the link itself --------------------------------------------------------------------
 
 
@@ -424,7 +532,47 @@ class LogChunk:
     """Of a last one: why there is no more; empty: that was all."""
 
 
-MemberWord = Hello | Report | PlanAnswer | LogChunk | Ping | Wishes
+@dataclass(frozen=True, slots=True)
+class AccessRequest:
+    """Somebody wants to speak to a cluster's API server as the account of a virtual cluster."""
+
+    id: int
+    """Of the request, chosen by the centre; its answer carries it."""
+    name: str
+    """Of the virtual cluster."""
+    for_s: int
+    """How long the token shall hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessAnswer:
+    """A token for that, and where to show it."""
+
+    id: int
+    """Of the request."""
+    token: str = field(default="", repr=False)
+    url: str = ""
+    """Of the API server, as the member reaches it or was told that people do."""
+    authority: str = ""
+    """Whom to trust about it, in PEM."""
+    namespace: str = ""
+    error: str = ""
+    """Why there is none; empty: there is."""
+
+
+MemberWord = Hello | Report | PlanAnswer | LogChunk | Ping | Wishes | AccessAnswer
 """All that a member says."""
-CentreWord = Welcome | Plan | Ack | LogRequest | LogCancel | Ping | Goodbye | Standings
+CentreWord = (
+    Welcome
+    | Plan
+    | Ack
+    | LogRequest
+    | LogCancel
+    | Ping
+    | Goodbye
+    | Standings
+    | Signals
+    | AccessRequest
+    | Routes
+)
 """All that the centre says."""

@@ -135,6 +135,13 @@ class Service:
     reference: str = "v100"
     load_s: float = 30.0
     """From start to warm, beside fetching the weights."""
+    standby: int = 0
+    """Instances kept warm beside those that take requests; the first that a growing load gets."""
+    shrink_after_s: float | None = None
+    """How long fewer instances must be enough before any is stopped; None: as its cluster does."""
+    forgets_bursts: bool = False
+    """Whether it is as large as the present load asks; else it keeps what bursts of the last hours
+    needed, so that the next one finds it there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,13 @@ CLIENTS = gauge("dure_gpu_processes", "Processes of tenants on a GPU.", "gpu")
 SQUADS_BEGUN = counter("dure_squads_total", "Squads that began.", "gpu")
 PLAN_EPOCH = gauge("dure_plan_epoch", "Number of the plan published last.", "gpu")
 PLAN_SQUADS = gauge("dure_plan_squads", "Squads of the plan in one cycle.", "gpu")
+OBJECTIVE = gauge(
+    "dure_gpu_objective_ratio", "The objective policies are judged by, lately.", "gpu"
+)
+ADAPTATIONS = counter(
+    "dure_gpu_adaptations_total", "Policies proposed, switched, kept, rolled back.", "gpu", "kind"
+)
+DRY_RUNS = counter("dure_gpu_dry_runs_total", "Dry runs of policies.", "gpu")
 TICKS = counter("dure_agent_ticks_total", "Decisions of the agent.", "gpu")
 TICK_SECONDS = gauge("dure_agent_tick_seconds", "Length of the last decision.", "gpu")
 
@@ -40,6 +47,7 @@ WEIGHT = gauge("dure_tenant_weight", "Weight of its progress, as adapted.", *_TE
 REMAINING = gauge("dure_tenant_remaining_seconds", "Work left, as far as known.", *_TENANT)
 
 KERNEL = (
+    *(OBJECTIVE, ADAPTATIONS, DRY_RUNS),
     *(GATED, POLICY, CLIENTS, SQUADS_BEGUN, PLAN_EPOCH, PLAN_SQUADS, TICKS, TICK_SECONDS),
     *(PROCESSES, LAUNCHES, MOVED, GPU_SECONDS, BUSY_SECONDS, HELD_SECONDS, LONGEST_HOLD),
     *(COPIED, MEMORY, MEMORY_LIMIT, MEMORY_REFUSED, LATENCY, LATENCY_NOW, LATENCY_TARGET),

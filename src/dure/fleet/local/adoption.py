@@ -141,7 +141,7 @@ class Adoption:
         floor.enter(instance)
         task.next_index = max(task.next_index, index + 1)
         if task.serving:
-            task.wanted = max(task.wanted, len(task.instances))
+            task.wanted = max(task.wanted, len(task.instances) - task.spare)
             floor.scaler.found(task)
             if spot.shape != task.shape:
                 self.resizer.misfits.add(task.id)

@@ -164,6 +164,14 @@ class Leases:
             return False
         return not self.guest_room(task.group)
 
+    def may_grow(self, instance: Instance, spot: Spot) -> bool:
+        """Whether an instance may keep a larger place that was taken instead of its own."""
+        lease = self.by_pool.get(instance.pool) if instance.pool is not None else None
+        more = _milli(spot.footprint) - _milli(instance.spot.footprint)
+        if lease is not None and lease.used_milli + more <= lease.milli:
+            return True
+        return self.owner(instance.task) != OPEN or self.guest_room(spot.group)
+
     def guest_room(self, group: int) -> bool:
         """Whether guests, with all they hold now, leave enough for those at home."""
         leases = [

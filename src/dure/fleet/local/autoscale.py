@@ -17,9 +17,11 @@ from dure.domain.fleet.events import LoadsObserved
 from dure.domain.fleet.money import ExchangeRates
 from dure.domain.fleet.profiles import DeviceProfile
 from dure.domain.ids import WorkloadId
+from dure.domain.units import NS_PER_S
 from dure.fleet.fit import replica_rate, speed
 from dure.fleet.local import scaling
 from dure.fleet.local.instances import Task
+from dure.fleet.local.reasons import Observed, why_sized
 from dure.fleet.local.scaling import Floats, Ints, Margin, Pace
 from dure.fleet.local.settings import ScalingRules
 from dure.fleet.queueing import least_replicas, least_replicas_each
@@ -100,7 +102,9 @@ class Autoscaler:
         penalty = workload.sla.penalty_per_violated_minute
         figures[scaling.WORTH] = max(penalty, _LEAST_COST) / max(cost, _LEAST_COST)
         figures[scaling.MEAN :] = 0.0
-        figures[scaling.MARGIN] = self.rules.first_margin
+        most_margin = 0.0 if service.forgets_bursts else self.rules.most_margin
+        figures[scaling.MOST_MARGIN] = most_margin
+        figures[scaling.MARGIN] = min(self.rules.first_margin, most_margin)
         figures[scaling.SMALLER_SPEED] = 1.0
         counts[:] = 0
         counts[scaling.LAST_NS] = -1
@@ -108,6 +112,13 @@ class Autoscaler:
         counts[scaling.MOST] = service.most_replicas
         counts[scaling.WANTED] = task.wanted
         counts[scaling.ENOUGH_SINCE_NS] = counts[scaling.IDLE_SINCE_NS] = scaling.NEVER_NS
+        counts[scaling.GREW_NS] = -scaling.NEVER_NS // 2
+        hold_ns, own_s = self.rules.shrink_hold_ns, service.shrink_after_s
+        if own_s is not None:
+            hold_ns = min(round(own_s * NS_PER_S), scaling.NEVER_NS // 4)
+        counts[scaling.SHRINK_HOLD_NS] = hold_ns
+        kept = self.rules.grow_hold_ns / max(1, self.rules.shrink_hold_ns)
+        counts[scaling.GROW_HOLD_NS] = round(hold_ns * kept)
         task.row = row
         self.tasks[row] = task
         self._names = None
@@ -131,6 +142,17 @@ class Autoscaler:
         if task.row >= 0:
             self.figures[task.row, scaling.SMALLER_SPEED] = smaller_speed
 
+    def grows_in_place(self, task: Task, levels: int) -> None:
+        """Its slices can be so many steps larger than the least while they are in use."""
+        if task.row >= 0:
+            self.counts[task.row, scaling.IN_PLACE] = levels
+
+    def set_level(self, task: Task, level: int) -> None:
+        """Its slices are of another size than was judged, since there is no room for that."""
+        task.level = level
+        if task.row >= 0:
+            self.counts[task.row, scaling.LEVEL] = level
+
     def warming(self, task: Task, change: int) -> None:
         """So many more of its replicas are on their way (or fewer)."""
         if task.row >= 0:
@@ -152,8 +174,10 @@ class Autoscaler:
             service.most_replicas,
         )
 
-    def observe(self, event: LoadsObserved, tasks: Mapping[WorkloadId, Task]) -> list[Task]:
-        """Take in loads; returns the services that should change, with `wanted` set."""
+    def observe(
+        self, event: LoadsObserved, tasks: Mapping[WorkloadId, Task]
+    ) -> list[tuple[Task, str]]:
+        """Take in loads; returns the services that should change, with `wanted` set, and why."""
         if event.workloads is not self._names:
             self._find_rows(event.workloads, tasks)
         rows, kept, rules = self._rows, self._kept, self.rules
@@ -175,14 +199,26 @@ class Autoscaler:
         slower = rate * figures[:, scaling.SMALLER_SPEED]
         base[2] = least_replicas_each(loads[0] + drain, slower, most_wait_s, most + 1)
         changed = scaling.judge(now_ns, rows, observed, base, counts, self._pace)
-        return [task for row in changed.tolist() if (task := self._told(row)) is not None]
+        at = {int(row): place for place, row in enumerate(rows)} if len(changed) else {}
+        told = (self._told(row, observed[:, at[row]]) for row in changed.tolist())
+        return [each for each in told if each is not None]
 
-    def _told(self, row: int) -> Task | None:
+    def _told(self, row: int, observed: Floats) -> tuple[Task, str] | None:
         task = self.tasks[row]
-        if task is not None:
-            task.wanted = int(self.counts[row, scaling.WANTED])
-            task.level = int(self.counts[row, scaling.LEVEL])
-        return task
+        if task is None:
+            return None
+        before = (task.wanted, task.level)
+        task.wanted = int(self.counts[row, scaling.WANTED])
+        task.level = int(self.counts[row, scaling.LEVEL])
+        requests_per_s, queue_length, latency_ms, warn_ms = observed.tolist()
+        seen = Observed(
+            requests_per_s=requests_per_s,
+            queue_length=queue_length,
+            latency_ms=latency_ms,
+            warn_ms=warn_ms,
+            budget_ms=float(self.figures[row, scaling.BUDGET_MS]),
+        )
+        return task, why_sized(before, (task.wanted, task.level), seen)
 
     def _find_rows(self, names: tuple[WorkloadId, ...], tasks: Mapping[WorkloadId, Task]) -> None:
         rows = [tasks[name].row if name in tasks else -1 for name in names]
@@ -207,7 +243,6 @@ def _margin(rules: ScalingRules) -> Margin:
         float(rules.shrink_headroom),
         float(rules.mean_ns),
         float(rules.spread_ns),
-        float(rules.most_margin),
         float(rules.learn_per_h),
         float(rules.least_late),
         float(rules.most_late),
@@ -218,10 +253,9 @@ def _margin(rules: ScalingRules) -> Margin:
 def _pace(rules: ScalingRules) -> Pace:
     return Pace(
         float(rules.grow_share),
-        int(rules.grow_hold_ns),
         float(rules.most_growth),
-        int(rules.shrink_hold_ns),
         float(rules.shrink_share),
         int(rules.zero_after_ns),
         bool(rules.larger_slices),
+        int(rules.settle_ns),
     )

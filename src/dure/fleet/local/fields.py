@@ -216,6 +216,15 @@ class Field:
             )
         return spot.packed
 
+    def places_on(self, spot: Spot, shape: int) -> Iterator[packing.Placement]:
+        """Where a shape of one device could be on the device of a spot, whatever else is there."""
+        there = self.place(spot)
+        footprint = self.footprints[shape]
+        template = self.profile.slice(footprint.template)
+        for mask in _slots(template) if footprint.slots else (0,):
+            slots = (mask,) * len(there.devices)
+            yield packing.Placement(self._packed[shape], there.node, there.devices, slots)
+
     def block(self, shape: int, count: int) -> int | None:
         """The core's number for so many instances side by side in one link domain, if they fit."""
         key = (shape, count)

@@ -11,6 +11,8 @@ from dure.domain.fleet.decisions import InstanceId
 from dure.domain.fleet.instructions import (
     LocalInstruction,
     MoveInstance,
+    ResizeInstance,
+    SizeService,
     StartInstance,
     StopInstance,
     TurnDownOrder,
@@ -86,7 +88,7 @@ class Floor:
         self.scaler.drop(task)
         del self.tasks[task.id]
         task.id = earlier(task.order.workload.id, task.order.attempt)
-        task.replaced, task.wanted = True, len(task.instances)
+        task.replaced, task.wanted, task.spare = True, len(task.instances), 0
         self.tasks[task.id] = task
 
     def reinstate(self, task: Task) -> None:
@@ -175,6 +177,26 @@ class Floor:
             instance.leaving, instance.warm = old, False
         else:
             self._vacate(instance, old, now_ns)
+
+    def resize(self, instance: Instance, spot: Spot, why: str) -> None:
+        """Give an instance the other shape on its devices that was taken instead of its own."""
+        self.leases.release(instance)
+        instance.pool = self.leases.charge(instance.task, spot)
+        grown = spot.footprint.compute_milli > instance.spot.footprint.compute_milli
+        instance.spot = spot
+        self.out.append(ResizeInstance(instance.id, spot.placement, why))
+        self.changed.add(spot.group)
+        self.stirred = True
+        if not grown:
+            self.queue.lines[spot.group].freed = True
+
+    def say_size(self, task: Task, why: str) -> None:
+        """Tell the world how large a service is to be, and why."""
+        order = task.order
+        standby = task.target - task.wanted
+        self.out.append(
+            SizeService(order.workload.id, order.attempt, task.wanted, standby, task.level, why)
+        )
 
     def undo_move(self, instance: Instance, now_ns: int) -> None:
         """What should have replaced an instance did not start: it stays where it was."""

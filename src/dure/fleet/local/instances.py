@@ -89,6 +89,8 @@ class Task:
     """Some of its instances have finished by themselves."""
     level: int = 0
     """Steps by which its slices are larger than its demand asks."""
+    spare: int = 0
+    """Instances of a service that are kept warm beside those it should have."""
     row: int = -1
     """Of a service in the columns of the autoscaler."""
     id: WorkloadId = field(default_factory=lambda: WorkloadId(""))
@@ -116,8 +118,16 @@ class Task:
     def missing(self) -> int:
         """Instances to be placed: of a service one by one, of a gang all or none."""
         if self.serving:
-            return max(0, self.wanted - len(self.instances))
+            return max(0, self.target - len(self.instances))
         return 0 if self.instances else self.wanted
+
+    @property
+    def target(self) -> int:
+        """Instances of a service with those that are kept warm; never more than it may have."""
+        service = self.order.workload.service
+        if service is None or not self.spare:
+            return self.wanted
+        return max(self.wanted, min(self.wanted + self.spare, service.most_replicas))
 
     @property
     def surplus(self) -> int:

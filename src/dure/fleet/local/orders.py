@@ -61,6 +61,9 @@ class Orders:
             floor.scaler.add(task, where.profile)
         self.adoption.number(task)
         floor.enqueue(task, event.now_ns)
+        if task.serving:
+            self.resizer.placed(task)
+            floor.say_size(task, "as the centre ordered it")
 
     def _make_way(self, name: WorkloadId, attempt: int, now_ns: int) -> None:
         """Older orders end for a newer one; what a service runs stays until that is warm."""
@@ -121,6 +124,7 @@ class Orders:
             if not task.serving:
                 return "a newer attempt is here"
             task.id, task.replaced, task.wanted = earlier(name, order.attempt), True, 0
+            task.spare = 0
         return task
 
     def withdrawn(self, event: OrderWithdrawn) -> None:
@@ -168,7 +172,8 @@ class Orders:
 
     def _retire_earlier(self, task: Task, now_ns: int) -> None:
         """A service is warm under its newest order: what ran under older ones can go."""
-        if task.replaced or task.missing or not all(each.warm for each in task.instances.values()):
+        ready = sum(each.warm for each in task.instances.values())
+        if task.replaced or ready < task.wanted:
             return
         for other in self._earlier(task):
             self._end(other, f"attempt {task.order.attempt} has taken over", now_ns)
@@ -225,6 +230,9 @@ class Orders:
     def arrived(self, now_ns: int) -> None:
         """All that ran before this stage is told: complete what is incomplete."""
         for task in self.adoption.arrived():
+            if task.serving and not task.replaced:
+                self.resizer.placed(task)
+                self.floor.say_size(task, "as it was found")
             if task.serving:
                 if task.missing:
                     self.floor.enqueue(task, now_ns)

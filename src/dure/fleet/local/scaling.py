@@ -23,8 +23,13 @@ Ints = NDArray[np.int64]
     LEVEL,
     FIRST_NS,
     LAST_NS,
-) = range(11)
-COUNTS = 11
+    SHRINK_HOLD_NS,
+    GROW_HOLD_NS,
+    IN_PLACE,
+    GREW_NS,
+) = range(15)
+"""`IN_PLACE`: steps by which slices can grow while they are in use; `GREW_NS`: when they did."""
+COUNTS = 15
 # Columns of figures.
 RATE, MOST_WAIT_S, BUDGET_MS, SMALLER_SPEED = range(4)
 WORTH = 4
@@ -35,7 +40,9 @@ if it spread as far to both sides, and its last value."""
 MARGIN, PROVIDED, LATE = range(8, 11)
 """Spreads above the mean that are provided for, the load that was, and 1 while a burst beyond that
 makes answers late."""
-FIGURES = 11
+MOST_MARGIN = 11
+"""Largest such margin; 0: none is kept."""
+FIGURES = 12
 
 NEVER_NS = 2**62
 """A moment that never comes."""
@@ -50,12 +57,11 @@ class Pace(NamedTuple):
     """The rules of scaling as the loop needs them."""
 
     grow_share: float
-    grow_hold_ns: int
     most_growth: float
-    shrink_hold_ns: int
     shrink_share: float
     zero_after_ns: int
     larger_slices: bool
+    settle_ns: int
 
 
 class Margin(NamedTuple):
@@ -65,7 +71,6 @@ class Margin(NamedTuple):
     shrink_headroom: float
     mean_ns: float
     spread_ns: float
-    most_margin: float
     learn_per_h: float
     least_late: float
     most_late: float
@@ -101,7 +106,7 @@ def _learn(now_ns: int, level: float, figures: Floats, counts: Ints, margin: Mar
         figures[SQUARE] += weight * (2.0 * above * above - figures[SQUARE])
         learned = (figures[LATE] - _may_be_late(figures, margin)) * passed / _HOUR_NS
         wanted = figures[MARGIN] + margin.learn_per_h * learned
-        figures[MARGIN] = min(max(wanted, 0.0), margin.most_margin)
+        figures[MARGIN] = min(max(wanted, 0.0), figures[MOST_MARGIN])
     figures[LAST] = level
     counts[LAST_NS] = now_ns
 
@@ -119,7 +124,7 @@ def provide(
         figure, count, rate = figures[rows[at]], counts[rows[at]], observed[0, at]
         _learn(now_ns, np.log(max(rate, _FAINT * figure[RATE])), figure, count, margin)
         likely = 0.0
-        if rate > 0.0:
+        if rate > 0.0 and figure[MOST_MARGIN] > 0.0:
             above = min(np.sqrt(figure[SQUARE]) * figure[MARGIN], margin.most_factor)
             likely = np.exp(figure[MEAN] + above)
         late = observed[2, at] > figure[BUDGET_MS] and 0.0 < figure[PROVIDED] < rate
@@ -140,18 +145,22 @@ def _share(count: int, share: float) -> int:
 def _grow_on_warning(
     row: Ints, base: int, warned: bool, smaller_do: bool, now_ns: int, pace: Pace
 ) -> None:
-    """Add replicas, or size where there may not be more; take them back step by step."""
+    """Add size where that takes no time, else replicas, else size where there may not be more of
+    them; take it back step by step."""
     if warned:
-        row[EXTRA_UNTIL_NS] = now_ns + pace.grow_hold_ns
-        if row[WARMING] > 0:
+        row[EXTRA_UNTIL_NS] = now_ns + row[GROW_HOLD_NS]
+        if row[WARMING] > 0 or now_ns - row[GREW_NS] < pace.settle_ns:
             return
-        if base + row[EXTRA] < row[MOST]:
+        if row[LEVEL] < row[IN_PLACE]:
+            row[LEVEL] += 1
+            row[GREW_NS] = now_ns
+        elif base + row[EXTRA] < row[MOST]:
             grown = row[EXTRA] + _share(base, pace.grow_share)
             row[EXTRA] = max(row[EXTRA], min(grown, _share(base, pace.most_growth)))
         elif pace.larger_slices:
             row[LEVEL] = min(row[LEVEL] + 1, MOST_LEVEL)
     elif now_ns >= row[EXTRA_UNTIL_NS] and (row[EXTRA] > 0 or row[LEVEL] > 0):
-        row[EXTRA_UNTIL_NS] = now_ns + pace.shrink_hold_ns
+        row[EXTRA_UNTIL_NS] = now_ns + row[SHRINK_HOLD_NS]
         if row[LEVEL] == 0:
             row[EXTRA] -= 1
         elif smaller_do:
@@ -198,7 +207,7 @@ def judge(now_ns: int, rows: Ints, observed: Floats, base: Ints, counts: Ints, p
             row[WANTED] = max(needed, wanted)
         else:
             row[ENOUGH_SINCE_NS] = min(row[ENOUGH_SINCE_NS], now_ns)
-            if now_ns - row[ENOUGH_SINCE_NS] >= pace.shrink_hold_ns:
+            if now_ns - row[ENOUGH_SINCE_NS] >= row[SHRINK_HOLD_NS]:
                 row[ENOUGH_SINCE_NS] = now_ns
                 row[WANTED] = max(enough, wanted - _share(wanted, pace.shrink_share))
         if row[WANTED] != wanted or row[LEVEL] != level:

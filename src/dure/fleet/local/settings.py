@@ -7,6 +7,7 @@ from dure.domain.errors import InputError
 from dure.domain.fleet.clusters import Cluster
 from dure.domain.fleet.money import ExchangeRates
 from dure.domain.fleet.policy import HOUR_NS, MINUTE_NS
+from dure.domain.units import NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,9 @@ class ScalingRules:
     """How long nothing must come before a service without a warm minimum is scaled to zero."""
     larger_slices: bool = True
     """Whether a service that may not have more replicas gets larger slices on a warning."""
+    settle_ns: int = 10 * NS_PER_S
+    """Where slices grow while they are in use: how long a step may take to show in the latency
+    before the next one, or a replica, is added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +110,15 @@ class TidyRules:
     """Time between two looks at the whole cluster."""
     most_moves: int = 8
     """Instances moved by one look."""
+    most_at_once: int | None = None
+    """Moves that are under way at a time: a service's whose new place is not warm yet, a job's
+    that wait for a checkpoint; None: no bound. A policy may say otherwise."""
+    most_per_hour: int | None = None
+    """Moves that are begun within any hour; None: no bound. A policy may say otherwise."""
     blocked_ns: int = 10 * MINUTE_NS
     """How long an order must be blocked before others move to make room for it."""
+    empty_ns: int = 5 * NS_PER_S
+    """Time between two looks at nodes that somebody wants to be empty."""
     gain: float = 2.0
     """Devices that must be won (emptied with their node, or made usable for the blocked order)
     for each device whose holder is moved."""
@@ -135,6 +146,8 @@ class LocalSettings:
     """Whether empty nodes are switched off."""
     defragment: bool = True
     """Whether instances are moved to merge free slices and to empty nodes."""
+    in_place: frozenset[str] = frozenset()
+    """Node groups where the slice of an instance can be changed while it runs."""
     nodes_on_at_start: bool = True
     """Whether nodes are powered before the first event."""
     round_trip_ms: Mapping[str, float] = field(default_factory=dict)

@@ -15,13 +15,13 @@ from dure.fleet.local.floor import Floor
 from dure.fleet.local.instances import Instance, Spot, Task
 from dure.fleet.local.plain import from_plain, to_plain
 
-VERSION = 2
+VERSION = 3
 """Of the form; a snapshot of another version is refused."""
 
 _TASK = (
     *("order", "group", "shape", "footprint", "least", "priority", "given_ns", "wanted"),
     *("next_index", "queued_ns", "passes", "started_ns", "expected_end_ns", "done_share"),
-    *("as_of_ns", "saved_share", "checkpoint_ns", "moving", "ending", "level", "row"),
+    *("as_of_ns", "saved_share", "checkpoint_ns", "moving", "ending", "level", "spare", "row"),
     *("id", "replaced", "arriving", "failures", "shunned"),
 )
 _INSTANCE = ("id", "spot", "started_ns", "pool", "warm", "leaving", "moved_ns")

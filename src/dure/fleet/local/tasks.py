@@ -20,6 +20,7 @@ def make_task(floor: Floor, order: Order, now_ns: int) -> Task | str:
             f"no slice of a {each.group.profile} in mode '{each.group.mode.value}' meets its demand"
         )
     tenant = floor.leases.tenants.get(workload.tenant)
+    service = workload.service
     return Task(
         order=order,
         group=group,
@@ -29,6 +30,7 @@ def make_task(floor: Floor, order: Order, now_ns: int) -> Task | str:
         priority=workload.priority + (tenant.priority if tenant is not None else 0),
         given_ns=now_ns,
         wanted=order.instances,
+        spare=service.standby if service is not None else 0,
         done_share=order.resume_share,
         saved_share=order.resume_share,
     )

@@ -3,7 +3,8 @@
 Compaction empties a node that is nearly empty, so that it costs nothing any more. Defragmentation
 opens room for an order that is blocked although there would be enough free capacity in all. Either
 commits only when every instance that must go has a home, taken before anything moves, and when what
-is won is worth the moves. Services move at once, warm first; jobs at their next checkpoint.
+is won is worth the moves. Services move at once, warm first; jobs at their next checkpoint. Only so
+many moves are under way at a time, and begun within an hour.
 """
 
 import zlib
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dure.domain.fleet.instructions import Warn
-from dure.domain.fleet.policy import FleetPolicy
+from dure.domain.fleet.policy import HOUR_NS, FleetPolicy
 from dure.domain.fleet.slices import WHOLE_MILLI
 from dure.fleet.local.admission import Admission, Flags
 from dure.fleet.local.floor import Floor
@@ -42,12 +43,18 @@ class Tidy:
     """When the cluster is looked at next."""
     tried_ns: dict[int, int] = field(default_factory=dict)
     """By group: when room was last sought for its first blocked order."""
+    begun_ns: list[int] = field(default_factory=list)
+    """When moves of the last hour were begun."""
+    emptying: frozenset[int] = frozenset()
+    """Nodes that somebody wants to be empty."""
+    empty_ns: int = NEVER_NS
+    """When those are looked at next."""
 
     # When
 
     def next_ns(self) -> int:
         """When to look next."""
-        times = [self.look_ns]
+        times = [self.look_ns, self.empty_ns]
         for group, line in enumerate(self.floor.queue.lines):
             if line.tasks:
                 since = max(line.tasks[0].queued_ns, self.tried_ns.get(group, -NEVER_NS))
@@ -67,6 +74,11 @@ class Tidy:
             if now_ns >= since + self.rules.blocked_ns:
                 self.tried_ns[group] = now_ns
                 self.open_room(line.tasks[0], now_ns)
+        if now_ns >= self.empty_ns:
+            wanted = frozenset[int]() if self.policy.dry_run else self.emptying
+            self.empty_ns = now_ns + self.rules.empty_ns if self.emptying else NEVER_NS
+            for node in sorted(wanted):
+                self.empty(node, now_ns)
         if now_ns >= self.look_ns:
             self.look_ns = now_ns + self.rules.interval_ns
             for group in range(len(self.floor.yard.fields)):
@@ -79,7 +91,9 @@ class Tidy:
         yard, where = self.floor.yard, self.floor.yard.fields[group]
         if self.floor.queue.lines[group].tasks:
             return
-        left = self.rules.most_moves
+        left = self._allowance(now_ns)
+        if not left:
+            return
         stays = self._stays_in_use(group, now_ns)
         nodes = (stays & ~where.held & ~where.draining).nonzero()[0].tolist()
         used = where.used[0]
@@ -111,6 +125,29 @@ class Tidy:
         ]
         return where.open & np.array(flags, dtype=np.bool_)
 
+    def want_empty(self, nodes: frozenset[int], now_ns: int) -> None:
+        """Somebody wants these nodes, and no others, to be empty."""
+        self.emptying = frozenset(each for each in nodes if each < len(self.floor.on_node))
+        self.empty_ns = now_ns
+
+    def empty(self, node: int, now_ns: int) -> None:
+        """Move from a node what may be moved, as far as there is room and moves are left."""
+        yard = self.floor.yard
+        for instance in list(self.floor.on_node[node].values()):
+            task = instance.task
+            going = instance.leaving is not None or instance.id.index in task.moving
+            ready = instance.warm or not task.serving
+            if going or not ready or not self._is_movable(task) or not self._allowance(now_ns):
+                continue
+            allowed = yard.allowed(task.group, self.floor.leases.owner(task))
+            for other in self.emptying:
+                where = yard.fields[task.group]
+                if yard.group_of[other] == task.group:
+                    allowed[other - where.first_node] = False
+            spots = yard.choose(task.group, instance.spot.shape, 1, allowed)
+            if spots is not None:
+                self._commit([(instance, spots[0])], f"empties node {node}", now_ns)
+
     # Defragmentation
 
     def open_room(self, task: Task, now_ns: int) -> None:
@@ -124,10 +161,13 @@ class Tidy:
         free = int(allowed.sum()) * size - int(taken)
         if free < count * task.footprint.devices * task.footprint.compute_milli:
             return
+        left = self._allowance(now_ns)
+        if not left:
+            return
         able = self._able(task, allowed, now_ns)
         movers = [(each.spot, float(rank)) for rank, each in enumerate(able, start=1)]
         want = (task.shape, count)
-        found = yard.open_room(group, want, movers, self.rules.most_moves, allowed)
+        found = yard.open_room(group, want, movers, left, allowed)
         if found is None or not found[0]:
             return
         homes, nodes = found
@@ -156,6 +196,24 @@ class Tidy:
         return [instance for _, _, instance in able]
 
     # Plans
+
+    def _allowance(self, now_ns: int) -> int:
+        """How many moves may be begun now."""
+        rules = self.rules
+        self.begun_ns = [at_ns for at_ns in self.begun_ns if now_ns - at_ns < HOUR_NS]
+        under_way = sum(
+            len(task.moving) + sum(each.leaving is not None for each in task.instances.values())
+            for task in self.floor.tasks.values()
+        )
+        at_once, of_hour = self.policy.local_moves_at_once, self.policy.local_moves_per_hour
+        at_once = rules.most_at_once if at_once is None else at_once
+        of_hour = rules.most_per_hour if of_hour is None else of_hour
+        left = rules.most_moves
+        if at_once is not None:
+            left = min(left, at_once - under_way)
+        if of_hour is not None:
+            left = min(left, of_hour - len(self.begun_ns))
+        return max(0, left)
 
     def _to_move(self, there: Iterable[Instance], now_ns: int) -> list[Instance]:
         """Who must move for a node to empty; nobody where one who must cannot."""
@@ -198,6 +256,7 @@ class Tidy:
             self.floor.out.append(Warn(names, f"a move that {what} was planned, not made"))
             return False
         moves.sort(key=lambda move: displacement_cost(move[0].task, now_ns))
+        self.begun_ns += [now_ns] * len(moves)
         for instance, spot in moves:
             if instance.task.serving:
                 self.floor.move(instance, spot, what, now_ns)

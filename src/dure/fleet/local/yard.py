@@ -99,6 +99,23 @@ class Yard:
         if field.foreign:
             field.foreign.freed(spot.node - field.first_node)
 
+    def reshape(self, spot: Spot, shape: int) -> Spot | None:
+        """Another shape on the same devices in place of one that is held; None: there is no room
+        for it, and nothing has changed."""
+        field = self.fields[spot.group]
+        less = field.footprints[shape].compute_milli <= spot.footprint.compute_milli
+        self.give_back(spot)
+        for place in field.places_on(spot, shape):
+            made = field.spot(place, shape, spot.group)
+            try:
+                # What grows must find room as something new does; what shrinks has it.
+                (self.take_found if less else self.take)(made)
+            except InvariantError:
+                continue
+            return made
+        self.take_found(spot)
+        return None
+
     def copies(self, group: int, shape: int, allowed: Flags) -> int:
         """How many instances of a shape would fit now."""
         return self.fields[group].packer.copies(self.fields[group].packed(shape), allowed)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dure.domain.fleet.decisions import InstanceId
+from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.protocol import Partition
 from dure.member.ports import Start
 
@@ -23,6 +23,14 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """Ask an instance's program for a checkpoint; number 0: not any more."""
+
+    instance: InstanceId
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """Remove what is left of an instance that is over."""
 
@@ -36,4 +44,12 @@ class Divide:
     partition: Partition
 
 
-Action = Begin | End | Forget | Divide
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Give an instance that runs more or less of the devices it has."""
+
+    instance: InstanceId
+    placement: Placement
+
+
+Action = Begin | End | Request | Forget | Divide | Resize

@@ -7,7 +7,7 @@ from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.protocol import AttemptKey
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
-from dure.member.core.actions import Action, Begin, End, Forget
+from dure.member.core.actions import Action, Begin, End, Forget, Request, Resize
 from dure.member.core.gate import Gate
 from dure.member.core.held import Hand, Held
 from dure.member.core.layout import Layout
@@ -16,6 +16,9 @@ from dure.member.ports import Life, Start
 
 _AGAIN_NS = 10 * NS_PER_S
 """How long what was asked of the cluster may take beyond its grace before it is asked again."""
+_DRAIN_NS = 5 * NS_PER_S
+"""What an instance that is one too many has to finish its requests: those who send them hear within
+a second that it gets no more."""
 
 
 def key_of(instance: InstanceId) -> AttemptKey:
@@ -108,8 +111,28 @@ class Books:
         elif hand.life.over:
             self.forget_hand(held, hand)
         elif not hand.stopping:
-            hand.stopping, hand.tried_ns = True, now_ns
+            hand.stopping, hand.tried_ns, hand.resizing = True, now_ns, False
             self.actions.append(End(hand.id, held.grace_s))
+        self.changed(held)
+
+    def drain_hand(self, held: Held, hand: Hand, now_ns: int) -> None:
+        """Stop an instance of a service that goes on with others: it gets no more requests, and
+        ends when it had time to finish those it has."""
+        if not (held.runs_on and hand.life is Life.READY and hand.address and not hand.stopping):
+            self.end_hand(held, hand, now_ns)
+            return
+        hand.stage_id, hand.replaces, hand.resizing = None, None, False
+        hand.stopping, hand.drains_until_ns = True, now_ns + _DRAIN_NS
+        self.changed(held)
+
+    def resize_hand(self, held: Held, hand: Hand, placement: Placement, now_ns: int) -> None:
+        """An instance shall have more or less of its devices; what it used so far is counted."""
+        before = hand.placement
+        hand.shrinks = before is not None and placement.compute_milli < before.compute_milli
+        hand.placement = placement
+        hand.resizing, hand.tried_ns = hand.asked, 0
+        self.meters.count(held.key, hand, now_ns)
+        self.unsaved.add(held.key)
         self.changed(held)
 
     def forget_hand(self, held: Held, hand: Hand) -> None:
@@ -144,10 +167,27 @@ class Books:
             self.actions.append(Begin(tuple(starts)))
             self.changed(held)
 
-    def ask_again(self, now_ns: int) -> None:
-        """Repeat what the cluster was asked for and has not done in time."""
+        for hand in self.gate.resizable(now_ns, self):
+            assert hand.placement is not None
+            hand.tried_ns = now_ns
+            self.actions.append(Resize(hand.id, hand.placement))
+
+    def ask_to_save(self) -> None:
+        """Ask programs for the checkpoints that the centre wants, and no more for others."""
         for held, hand in self.hands():
-            if hand.stopping and hand.alive:
+            wanted = held.desired.checkpoint if held.desired is not None and held.runs_on else 0
+            if hand.requested != wanted and hand.warm and hand.alive and not hand.stopping:
+                hand.requested = wanted
+                self.actions.append(Request(hand.id, wanted))
+
+    def ask_again(self, now_ns: int) -> None:
+        """Repeat what the cluster was asked for and has not done in time; end what is drained."""
+        for held, hand in self.hands():
+            if hand.drains_until_ns and hand.alive:
+                if now_ns >= hand.drains_until_ns or not held.runs_on:
+                    hand.drains_until_ns, hand.tried_ns = 0, now_ns
+                    self.actions.append(End(hand.id, held.grace_s))
+            elif hand.stopping and hand.alive:
                 limit_ns = round(held.grace_s * NS_PER_S) + _AGAIN_NS
                 if now_ns - hand.tried_ns >= limit_ns:
                     hand.tried_ns = now_ns

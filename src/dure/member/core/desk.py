@@ -7,16 +7,17 @@ Order that whoever drives it keeps: what `memory()` calls urgent is stored befor
 is sent. An end that was told and then forgotten would let an attempt run twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dure.domain.fleet.decisions import InstanceId
+from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.events import OrderWithdrawn
 from dure.domain.fleet.lifecycle import PartitionPhase
 from dure.domain.fleet.protocol import (
     AttemptKey,
     Desired,
+    LoadSignal,
     Partition,
     Plan,
     PlanAnswer,
@@ -37,6 +38,7 @@ from dure.member.core.loads import Loads
 from dure.member.core.stage import Stage
 from dure.member.core.teller import Teller
 from dure.member.ports import (
+    Checkpointed,
     InventoryChanged,
     Life,
     Loaded,
@@ -149,8 +151,10 @@ class Desk:
                 self.stage.foreign(sight, now_ns)
             case Progressed():
                 self.lives.progressed(sight, now_ns)
+            case Checkpointed():
+                self.lives.checkpointed(sight)
             case Loaded():
-                self._loaded(sight)
+                self._loaded(sight, now_ns)
             case Synced():
                 self._sync(now_ns)
             case Unreachable():
@@ -174,13 +178,34 @@ class Desk:
             self.lives.judge(held, now_ns)
         self.stage.build(now_ns)
 
-    def _loaded(self, load: Loaded) -> None:
+    def _loaded(self, load: Loaded, now_ns: int) -> None:
         held, hand = self.books.find(load.instance)
         if held is None or hand is None or held.desired is None:
             return
         service = held.desired.order.workload.service
         if service is not None and held.runs_on:
-            self.loads.hear(load, service)
+            self.loads.hear(load, service, now_ns)
+
+    def signals(self, signals: Iterable[LoadSignal], now_ns: int) -> None:
+        """What people and fronts say of loads; of services that are not here it means nothing."""
+        now_ns = self._at(now_ns)
+        for signal in signals:
+            for held in self.books.of_job(signal.workload):
+                service = held.desired.order.workload.service if held.desired else None
+                if service is not None and held.runs_on:
+                    self.loads.signal(signal, service, now_ns)
+                    break
+
+    def _lives(self, instance: InstanceId) -> bool:
+        _, hand = self.books.find(instance)
+        return hand is not None and hand.alive and not hand.stopping
+
+    def resized(self, instance: InstanceId, placement: Placement) -> None:
+        """The cluster has given an instance what it was asked to."""
+        held, hand = self.books.find(instance)
+        if held is not None and hand is not None and hand.placement == placement:
+            hand.resizing = hand.shrinks = False
+            self.books.changed(held)
 
     def start_failed(self, starts: Sequence[Start], why: str, now_ns: int) -> None:
         """Instances could not be started: as if the cluster had taken them back."""
@@ -216,12 +241,14 @@ class Desk:
         if not self.synced:
             return
         self._contact.fence(now_ns)
-        observed = self.loads.look(now_ns)
+        observed = self.loads.look(now_ns, self._lives)
         if observed is not None:
+            self.stage.sizes.observed(observed)
             self.stage.tell(observed)
         self.books.ask_again(now_ns)
         if self.divisions.step(now_ns):
             self._ground.look_again(now_ns)
+        self.stage.empty(self.divisions.emptying(), now_ns)
         self.settle(now_ns)
 
     @property
@@ -244,6 +271,7 @@ class Desk:
             for held in [each for each in self.books.attempts.values() if not each.wanted]:
                 self._end_stray(held, now_ns)
         self.stage.round(now_ns)
+        self.books.ask_to_save()
         self.books.open_gate(now_ns)
 
     def _end_stray(self, held: Held, now_ns: int) -> None:

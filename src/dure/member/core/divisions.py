@@ -1,7 +1,8 @@
 """Nodes whose devices are to be divided anew: held, asked for, awaited until they show it.
 
 From the moment a wish is known nothing new is placed on its node. It is refused where anything has
-devices there. The cluster is asked again and again, which says each time what is still awaited.
+devices there, or that is moved elsewhere first where the wish says so. The cluster is asked again
+and again, which says each time what is still awaited.
 """
 
 from collections.abc import Iterable, Mapping
@@ -87,9 +88,12 @@ class Divisions:
         for each in self._known.values():
             if each.phase.ended or each.asking:
                 continue
-            user = self._user(each.partition.node)
-            if user:
-                self._end(each, PartitionPhase.REFUSED, f"its devices are used by {user}")
+            users = self._users(each.partition.node)
+            drains = each.partition.drain and now_ns - each.since_ns < _WITHIN_NS
+            if users and drains:
+                self._waits(each, f"{len(users)} that use its devices to move, as {users[0]}")
+            elif users:
+                self._end(each, PartitionPhase.REFUSED, f"its devices are used by {users[0]}")
             elif now_ns - each.since_ns >= _WITHIN_NS:
                 waited_s = (now_ns - each.since_ns) / NS_PER_S
                 why = f"not done after {waited_s:.0f} s: {each.why}"
@@ -99,12 +103,26 @@ class Divisions:
                 self.books.actions.append(Divide(each.partition))
         return self._held() != before
 
-    def _user(self, node: str) -> str:
-        """An instance of Dure's that has devices of a node, or will when it starts."""
-        for _, hand in self.books.hands():
-            if hand.node == node and hand.devices and not hand.life.over:
-                return f"attempt {hand.id.attempt} of job {hand.id.workload}"
-        return ""
+    def emptying(self) -> frozenset[str]:
+        """Nodes from which everything shall move, so that they can be divided."""
+        return frozenset(
+            node
+            for node, each in self._known.items()
+            if each.partition.drain and not each.phase.ended and each.tried_ns is None
+        )
+
+    def _waits(self, each: _Division, why: str) -> None:
+        if each.why != why:
+            each.why = why
+            self._news.add(each.partition.node)
+
+    def _users(self, node: str) -> list[str]:
+        """Instances of Dure's that have devices of a node, or will when they start."""
+        return [
+            f"attempt {hand.id.attempt} of job {hand.id.workload}"
+            for _, hand in self.books.hands()
+            if hand.node == node and hand.devices and not hand.life.over
+        ]
 
     def answered(self, partition: Partition, phase: PartitionPhase, why: str) -> bool:
         """What the cluster said when it was asked; whether a node is held no more."""
@@ -115,9 +133,7 @@ class Divisions:
         if phase.ended:
             self._end(each, phase, why)
             return True
-        if each.why != why:
-            each.why = why
-            self._news.add(partition.node)
+        self._waits(each, why)
         return False
 
     def _end(self, each: _Division, phase: PartitionPhase, why: str) -> None:

@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dure.domain.ids import WorkloadId
+from dure.domain.units import NS_PER_S
 from dure.member.core.held import Hand, Held
+
+_AGAIN_NS = 10 * NS_PER_S
+"""Before a change of size that was asked for and is not known to be made is asked for again."""
 
 
 class Known(Protocol):
@@ -58,13 +62,36 @@ class Gate:
         """Those that may start now."""
         if not self.waiting:
             return []
-        leaving: dict[str, list[Hand]] = {}
-        for _, hand in known.hands():
-            if hand.stopping and hand.alive:
-                leaving.setdefault(hand.node, []).append(hand)
+        leaving = _leaving(known)
         free = [each for each in self.waiting if _may_start(each, now_ns, known, leaving)]
         self.waiting = [each for each in self.waiting if each not in free]
         return free
+
+    def resizable(self, now_ns: int, known: Known) -> list[Hand]:
+        """Instances that may be given more or less of their devices now: more only when whoever
+        had that before has really given it up."""
+        waiting = [hand for _, hand in known.hands() if hand.resizing and hand.alive]
+        waiting = [hand for hand in waiting if now_ns - hand.tried_ns >= _AGAIN_NS]
+        if not waiting:
+            return []
+        leaving = _leaving(known)
+        return [
+            hand
+            for hand in waiting
+            if hand.shrinks
+            or not any(
+                other is not hand and _overlap(hand, other) for other in leaving.get(hand.node, ())
+            )
+        ]
+
+
+def _leaving(known: Known) -> dict[str, list[Hand]]:
+    """Those who have yet to give up what they no longer have, all or a part of it, by node."""
+    leaving: dict[str, list[Hand]] = {}
+    for _, hand in known.hands():
+        if hand.alive and (hand.stopping or (hand.resizing and hand.shrinks)):
+            leaving.setdefault(hand.node, []).append(hand)
+    return leaving
 
 
 def _may_start(

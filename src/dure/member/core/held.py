@@ -11,6 +11,7 @@ from dure.domain.fleet.protocol import (
     InstanceStatus,
     Outcome,
     RunPhase,
+    Sizing,
     Want,
 )
 from dure.domain.fleet.workloads import WorkloadKind
@@ -43,8 +44,14 @@ class Hand:
     known: bool = True
     """Whether this member started it, or found it when it began."""
     stopping: bool = False
+    drains_until_ns: int = 0
+    """Of one that is to end: until then it finishes the requests it has."""
+    resizing: bool = False
+    """Whether its cluster has yet to give it more or less of its devices."""
+    shrinks: bool = False
+    """Whether that is less, so that others wait for it."""
     tried_ns: int = 0
-    """When the cluster was last asked to end it."""
+    """When the cluster was last asked to end it, or to resize it."""
     replaces: "Hand | None" = None
     """The one that ends once this one is ready."""
     life: Life = Life.PENDING
@@ -58,6 +65,10 @@ class Hand:
     ended_ns: int | None = None
     done_share: float | None = None
     saved_share: float = 0.0
+    requested: int = 0
+    """Number of the checkpoint that its program was last asked for; 0: of none."""
+    checkpointed: int = 0
+    """The last that it said to have saved."""
 
     @property
     def alive(self) -> bool:
@@ -96,6 +107,8 @@ class Held:
     started_ns: int | None = None
     saved_share: float = 0.0
     """The most that all its instances together have saved."""
+    sizing: Sizing | None = None
+    """Of a service whose size follows its load."""
     moves: dict[int, int] = field(default_factory=dict)
     """Instances that were to take over from others when a member died, by their numbers."""
 
@@ -144,6 +157,13 @@ class Held:
         told = [hand for hand in self.current() if hand.done_share is not None]
         return min((hand.saved_share for hand in told), default=0.0)
 
+    def checkpointed_by_all(self) -> int:
+        """The last checkpoint that all have saved who speak of themselves."""
+        speak = [hand for hand in self.current() if hand.done_share is not None]
+        saved = [hand.checkpointed for hand in self.current() if hand.checkpointed]
+        told = [hand.checkpointed for hand in speak] or saved
+        return min(told, default=0)
+
     @property
     def gone(self) -> bool:
         """Whether nothing of it runs, and nothing will."""
@@ -167,25 +187,48 @@ class Held:
         saved = max(self.saved_share, resumed)
         told = [hand.done_share for hand in self.current() if hand.done_share is not None]
         done = max(min(told, default=0.0), saved)
+        resting = self._resting()
         return AttemptStatus(
             key=self.key,
             phase=self.phase(),
             outcome=self.end.outcome if self.gone and self.end is not None else None,
             why=self.end.why if self.end is not None else self._trouble(),
-            instances=tuple(_instance(hand, serving=self.serving) for hand in shown),
+            instances=tuple(
+                _instance(hand, serving=self.serving, rests=hand.id.index in resting)
+                for hand in shown
+            ),
             done_share=round(done, _SHARE_DIGITS),
             saved_share=round(saved, _SHARE_DIGITS),
             started_ns=self.started_ns,
             ended_ns=self.end.at_ns if self.gone and self.end is not None else None,
             exit_code=self.end.exit_code if self.end is not None else None,
+            checkpointed=self.checkpointed_by_all(),
+            sizing=self.sizing if self.end is None else None,
         )
+
+    def _resting(self) -> set[int]:
+        """Ready instances that get no requests: kept warm beside the others, or about to end."""
+        if not self.serving:
+            return set()
+        draining = {hand.id.index for hand in self.hands.values() if hand.stopping}
+        if self.sizing is None:
+            return draining
+        # One that is being replaced serves under its successor's name until that is ready.
+        known = [hand for hand in self.current() if hand.stage_id is not None]
+        by_name = {hand.stage_id.index: hand for hand in known if hand.stage_id is not None}
+        serving = [
+            each.replaces if each.replaces is not None and not each.warm else each
+            for _, each in sorted(by_name.items())
+        ]
+        ready = [hand for hand in serving if hand.life is Life.READY]
+        return draining | {hand.id.index for hand in ready[self.sizing.serving :]}
 
     def _trouble(self) -> str:
         """What its cluster says of instances that do not run yet."""
         return next((hand.why for hand in self.current() if hand.why and not hand.warm), "")
 
 
-def _instance(hand: Hand, *, serving: bool) -> InstanceStatus:
+def _instance(hand: Hand, *, serving: bool, rests: bool) -> InstanceStatus:
     assert hand.placement is not None
     # A service that answers no more gets no requests; what runs otherwise is as good as ready.
     runs = hand.warm and hand.life is Life.RUNNING and not serving
@@ -196,4 +239,5 @@ def _instance(hand: Hand, *, serving: bool) -> InstanceStatus:
         placement=hand.placement,
         ready=hand.life is Life.READY or runs,
         address=hand.address,
+        standby=rests,
     )

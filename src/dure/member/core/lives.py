@@ -8,7 +8,7 @@ from dure.domain.units import NS_PER_S
 from dure.member.core.books import Books, key_of
 from dure.member.core.held import Ended, Hand, Held
 from dure.member.core.stage import Stage
-from dure.member.ports import Life, Progressed, Seen
+from dure.member.ports import Checkpointed, Life, Progressed, Seen
 
 MOST_LOSSES = 5
 """How often an attempt is started again after its instances were taken from it."""
@@ -107,7 +107,7 @@ class Lives:
         self.books.meters.begin(held.key, hand, now_ns)
         if hand.replaces is not None:
             old, hand.replaces = hand.replaces, None
-            self.books.end_hand(held, old, now_ns)
+            self.books.drain_hand(held, old, now_ns)
         if hand.stage_id is not None:
             self.stage.tell(InstanceWarm(now_ns, hand.stage_id))
 
@@ -202,3 +202,10 @@ class Lives:
         self.books.changed(held)
         if saved and held.runs_on and not held.serving:
             self.stage.tell(CheckpointReached(now_ns, held.key.job))
+
+    def checkpointed(self, saved: Checkpointed) -> None:
+        """A job said that it has saved what it was asked to save."""
+        held, hand = self.books.find(saved.instance)
+        if held is not None and hand is not None and saved.number > hand.checkpointed:
+            hand.checkpointed = saved.number
+            self.books.changed(held)

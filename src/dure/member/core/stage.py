@@ -17,6 +17,7 @@ from dure.domain.fleet.events import (
     LocalEvent,
     NodeCordoned,
     NodeLost,
+    NodesEmptying,
     OrderGiven,
     OrderWithdrawn,
     PolicySet,
@@ -27,6 +28,8 @@ from dure.domain.fleet.instructions import (
     LocalInstruction,
     MoveInstance,
     ReportSummary,
+    ResizeInstance,
+    SizeService,
     StartInstance,
     StopInstance,
     TurnDownOrder,
@@ -35,11 +38,17 @@ from dure.domain.fleet.instructions import (
 from dure.domain.fleet.protocol import AttemptKey, Outcome, Surroundings, Want
 from dure.domain.ids import WorkloadId
 from dure.fleet.local.floor import earlier
+from dure.fleet.local.settings import TidyRules
 from dure.fleet.local_machine import LocalMachine, LocalSettings
 from dure.member.core.books import Books, key_of
 from dure.member.core.held import Ended, Hand, Held
 from dure.member.core.layout import Layout, is_cordoned
-from dure.member.ports import Taken
+from dure.member.core.sizes import Sizes
+from dure.member.ports import RESIZE, Taken
+
+TIDY = TidyRules(most_at_once=4, most_per_hour=24)
+"""Moves inside a real cluster cost somebody something each: few at a time, unless a policy says
+otherwise."""
 
 
 class _SameForAll(Mapping[str, float]):
@@ -69,8 +78,14 @@ class Stage:
     machine: LocalMachine | None = None
     sites: tuple[SiteSummary, ...] = ()
     warnings: list[str] = field(default_factory=list)
+    sizes: Sizes = field(init=False)
+    _emptying: frozenset[str] = frozenset()
+    """Nodes of which it was told that they shall become empty."""
     _hands: dict[InstanceId, Hand] = field(default_factory=dict)
     """By what the local stage calls them."""
+
+    def __post_init__(self) -> None:
+        self.sizes = Sizes(self.books)
 
     # Building
 
@@ -87,8 +102,11 @@ class Stage:
             cluster=cluster,
             round_trip_ms=_SameForAll(around.round_trip_ms),
             power_down=False,
+            tidy=TIDY,
+            in_place=_in_place(layout.inventory.features),
         )
         self.machine = LocalMachine(settings)
+        self._emptying = frozenset()
         self.inform(now_ns)
         for number, node in enumerate(layout.inventory.nodes):
             if is_cordoned(node):
@@ -178,6 +196,15 @@ class Stage:
         self.tell(AllotmentsSet(now_ns, around.allotments))
         self.tell(PolicySet(now_ns, around.policy))
 
+    def empty(self, names: frozenset[str], now_ns: int) -> None:
+        """Tell it which nodes shall become empty, where that is new."""
+        layout = self.books.layout
+        if layout is None or names == self._emptying:
+            return
+        self._emptying = names
+        numbers = (layout.number_of.get(name) for name in names)
+        self.tell(NodesEmptying(now_ns, frozenset(each for each in numbers if each is not None)))
+
     def foreign(self, taken: Taken, now_ns: int) -> None:
         """Tell it what others use of a node."""
         layout = self.books.layout
@@ -247,6 +274,10 @@ class Stage:
                 self._stop(instruction, now_ns)
             case MoveInstance():
                 self._move(instruction, now_ns)
+            case ResizeInstance():
+                self._resize(instruction, now_ns)
+            case SizeService():
+                self.sizes.sized(instruction, now_ns)
             case TurnDownOrder():
                 self._turned_down(instruction, now_ns)
             case ReportSummary():
@@ -270,8 +301,14 @@ class Stage:
         if hand is not None:
             held = self.books.attempts[key_of(instruction.instance)]
             if hand.replaces is not None:
-                self.books.end_hand(held, hand.replaces, now_ns)
-            self.books.end_hand(held, hand, now_ns)
+                self.books.drain_hand(held, hand.replaces, now_ns)
+            self.books.drain_hand(held, hand, now_ns)
+
+    def _resize(self, instruction: ResizeInstance, now_ns: int) -> None:
+        hand = self._hands.get(instruction.instance)
+        if hand is not None:
+            held = self.books.attempts[key_of(instruction.instance)]
+            self.books.resize_hand(held, hand, instruction.placement, now_ns)
 
     def _move(self, instruction: MoveInstance, now_ns: int) -> None:
         """A service starts beside its former self; a job's gang stops whole and starts again."""
@@ -304,3 +341,8 @@ class Stage:
             ran = held.started_ns is not None
             outcome = Outcome.DISPLACED if ran else Outcome.TURNED_DOWN
             self.finish(held, Ended(outcome, instruction.why, now_ns))
+
+
+def _in_place(features: frozenset[str]) -> frozenset[str]:
+    """Node groups where a slice can be changed while it is in use."""
+    return frozenset(each.removeprefix(RESIZE) for each in features if each.startswith(RESIZE))

@@ -9,6 +9,7 @@ from dure.domain.units import NS_PER_S
 from dure.member.core.books import Books
 from dure.member.core.divisions import Divisions
 from dure.member.core.loads import Loads
+from dure.member.core.spaces import SpaceBook
 from dure.member.core.stage import Stage
 
 _USAGE_NS = 10 * NS_PER_S
@@ -27,6 +28,7 @@ class Teller:
     stage: Stage
     loads: Loads
     divisions: Divisions
+    spaces: SpaceBook = field(default_factory=SpaceBook)
     inventory_changed: bool = False
     _told: dict[AttemptKey, AttemptStatus] = field(default_factory=dict)
     _sites: tuple[SiteSummary, ...] = ()
@@ -53,7 +55,8 @@ class Teller:
         loads = self.loads.tell(self._replicas()) if usage or whole else ()
         warnings = tuple(self.stage.warnings[:_MOST_WARNINGS])
         partitions = self.divisions.news(whole=whole)
-        told = (attempts, sites, inventory, usage, loads, warnings, partitions)
+        spaces = self.spaces.news(whole=whole)
+        told = (attempts, sites, inventory, usage, loads, warnings, partitions, spaces)
         if not (whole or any(told)):
             return None
         self._sites, self.inventory_changed = self.stage.sites, False
@@ -69,6 +72,7 @@ class Teller:
             usage=usage,
             warnings=warnings,
             partitions=partitions,
+            spaces=spaces,
         )
 
     def _statuses(self) -> tuple[AttemptStatus, ...]:

@@ -19,6 +19,7 @@ JOBS = RESOURCES["AcceleratorJob"]
 PLACEMENTS = RESOURCES["Placement"]
 PROFILES = RESOURCES["AcceleratorProfile"]
 POOLS = RESOURCES["VNodePool"]
+VIRTUAL_CLUSTERS = RESOURCES["VirtualCluster"]
 
 FINALIZER = f"{GROUP}/withdraw"
 """Keeps a deleted job's object until its end is written down."""

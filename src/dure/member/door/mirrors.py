@@ -20,6 +20,7 @@ from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.clusters import Cluster
 from dure.domain.fleet.protocol import Surroundings
 from dure.domain.fleet.tenancy import VNodePool
+from dure.domain.fleet.virtual import SpacePhase, SpaceStatus, VirtualCluster, VirtualTier
 from dure.fleet.hourly import WHOLE, devices_of, hour_of, slices_of, spoken
 from dure.kube.client import KubeClient
 from dure.kube.errors import KubeError, KubeNotFoundError
@@ -28,7 +29,7 @@ from dure.kube.resources import Object, Resource, key_of, uid_of
 from dure.member.clock import FleetClock
 from dure.member.core.desk import Desk
 from dure.member.core.held import Held
-from dure.member.door.kinds import PLACEMENTS, POOLS, PROFILES
+from dure.member.door.kinds import PLACEMENTS, POOLS, PROFILES, VIRTUAL_CLUSTERS
 from dure.member.door.wording import priced
 from dure.member.kube import names
 
@@ -93,7 +94,7 @@ class Mirrors:
         ours = Scope(labels=names.OURS)
         self._there = {
             Place(resource, *key_of(thing)): thing
-            for resource in (PLACEMENTS, PROFILES, POOLS)
+            for resource in (PLACEMENTS, PROFILES, POOLS, VIRTUAL_CLUSTERS)
             for thing in await self._client.list(resource, ours)
         }
         self._listed_s = time.monotonic()
@@ -138,6 +139,8 @@ class Mirrors:
             return
         yield from _profiles(around.cluster, now_ns)
         yield from _pools(around)
+        for virtual in around.virtual:
+            yield _virtual(virtual, self._desk.teller.spaces.of(virtual.name))
         for held in self._desk.books.attempts.values():
             if held.wanted and held.desired is not None and held.desired.namespace:
                 name = names.attempt_name(held.key)
@@ -176,6 +179,23 @@ def _pools(around: Surroundings) -> Iterator[tuple[Place, Shown]]:
             "revision": 0 if lease is None else lease.revision,
         }
         yield Place(POOLS, "", object_name(pool.id)), (_pool_spec(pool), _plain(status))
+
+
+def _virtual(virtual: VirtualCluster, status: SpaceStatus | None) -> tuple[Place, Shown]:
+    spec = {
+        "tenant": virtual.tenant,
+        "tier": virtual.tier.value,
+        "pools": [str(pool) for pool in virtual.pools] or None,
+    }
+    phase = SpacePhase.ASKED if status is None else status.phase
+    if virtual.tier is VirtualTier.DEDICATED:
+        phase = SpacePhase.READY  # All it has here are its pools.
+    shown = {
+        "phase": phase.value.capitalize(),
+        "namespace": virtual.namespace or None,
+        "message": (status.why or None) if status is not None else None,
+    }
+    return Place(VIRTUAL_CLUSTERS, "", object_name(virtual.name)), (_plain(spec), _plain(shown))
 
 
 def _pool_spec(pool: VNodePool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from dure.domain.fleet.programs import Thing
 from dure.domain.fleet.protocol import Inventory
+from dure.domain.fleet.virtual import FEATURE as VIRTUAL
 from dure.domain.ids import TenantId
 from dure.kube.devices import NodeDevices, UnknownDevicesError, node_devices
 from dure.kube.inventory import KubeNode, inventory_of, kube_node
@@ -139,7 +140,7 @@ class Board:
             for (tenant, kind), all_names in self.things.items()
             for name in all_names
         )
-        features = frozenset({LOGS, DRA} if self.offers else {LOGS})
+        features = frozenset({LOGS, VIRTUAL, DRA} if self.offers else {LOGS, VIRTUAL})
         inventory = inventory_of(found.values(), overheads, things, features)
         self.devices = {name: node.devices for name, node in found.items()}
         if inventory == self._inventory:

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.decisions import InstanceId
+from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.protocol import Desired, Partition
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.kube.client import KubeClient
@@ -122,6 +122,14 @@ class KubeCarrier:
             if waited:
                 self._told.put_nowait(Seen(instance, Life.GONE, "", names.object_name(instance)))
 
+    async def request(self, instance: InstanceId, number: int) -> None:
+        """Ask its program for a checkpoint, by an annotation that its Pod shows it as a file."""
+        carried = self._board.instances.carried.get(instance)
+        pod = None if carried is None else carried.pod
+        if pod is not None:
+            noted = {names.CHECKPOINT_REQUESTED: str(number) if number else ""}
+            await self._hands.change(PODS, pod, {"metadata": {"annotations": noted}})
+
     async def forget(self, instance: InstanceId) -> None:
         """Remove what is left of an instance that is over."""
         carried = self._board.instances.carried.get(instance)
@@ -133,6 +141,13 @@ class KubeCarrier:
             )
         elif self._is_all_over(carried):
             await self._hands.remove(JOBS, carried.job)
+
+    async def resize(self, instance: InstanceId, placement: Placement) -> None:
+        """Refused: a Pod keeps the devices and slices that it was started with."""
+        raise DureError(
+            f"the slice of instance {instance.index} cannot be changed while it runs",
+            "start another one and end this one when that is ready",
+        )
 
     async def repartition(self, partition: Partition) -> str:
         """Divide a node's devices anew; refused while anything of them is in use."""

@@ -13,6 +13,7 @@ from dure.member.kube.partition import PARTITIONERS
 from dure.member.kube.settings import KubeSettings
 
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_URL = re.compile(r"https://[^\s/]+(/[^\s]*)?")
 _TOLERATION = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 _MOST_S = 86_400.0
 _MOST_REQUESTS = 256
@@ -46,6 +47,19 @@ def _requests(value: Any) -> int:
     return int(value)
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"is {value!r}, neither true nor false")
+    return value
+
+
+def _gateway(value: Any) -> str:
+    namespace, slash, name = str(value).rpartition("/")
+    if not (slash and _NAMESPACE.fullmatch(namespace) and _NAMESPACE.fullmatch(name)):
+        raise ValueError(f"is {value!r}, not NAMESPACE/NAME of a Gateway")
+    return str(value)
+
+
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not _NAMESPACE.fullmatch(value):
         raise ValueError(f"is {value!r}, which is no name in Kubernetes")
@@ -64,6 +78,12 @@ def _namespaces(value: Any) -> Mapping[TenantId, str]:
     return {TenantId(_name(tenant)): _name(namespace) for tenant, namespace in value.items()}
 
 
+def _url(value: Any) -> str:
+    if not isinstance(value, str) or not _URL.fullmatch(value):
+        raise ValueError(f"is {value!r}, not an address such as https://cluster.example:6443")
+    return value.rstrip("/")
+
+
 def _tolerations(value: Any) -> tuple[Mapping[str, Any], ...]:
     if not isinstance(value, list):
         raise ValueError("is no list")
@@ -78,8 +98,11 @@ FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "bind_within_s": _seconds,
     "start_within_s": _seconds,
     "tolerations": _tolerations,
+    "api_url": _url,
     "device_class": _name,
     "partitioner": _partitioner,
+    "routes": _flag,
+    "gateway": _gateway,
     "concurrency": _requests,
 }
 """What may be set, each as `KubeSettings` has it."""

@@ -15,7 +15,7 @@ from dure.member.kube.lives import PodLife, pod_life
 from dure.member.kube.notes import Note, read_note
 from dure.member.kube.numbering import Numbering
 from dure.member.kube.spots import NodeSpot
-from dure.member.ports import Life, Progressed, Seen
+from dure.member.ports import Checkpointed, Life, Progressed, Seen
 
 _CACHED_NOTES = 4096
 """Notes kept as they were read: an object's changes many times, its note never."""
@@ -76,6 +76,8 @@ class Carried:
     told_of: frozenset[str] = frozenset()
     """Objects there were when it was told."""
     progress: Progressed | None = None
+    checkpointed: int = 0
+    """The last checkpoint that was told to be saved."""
 
     @property
     def kind(self) -> WorkloadKind | None:
@@ -151,7 +153,7 @@ class Instances:
         """Numbers of nodes and devices have changed: what was told of places is void."""
         self._dirty |= dict.fromkeys(self.carried)
 
-    def news(self, numbering: Numbering) -> Iterator[Seen | Progressed]:
+    def news(self, numbering: Numbering) -> Iterator[Seen | Progressed | Checkpointed]:
         """What has changed of them."""
         dirty, self._dirty = self._dirty, {}
         for instance in dirty:
@@ -166,6 +168,10 @@ class Instances:
             if progress is not None and progress != carried.progress:
                 carried.progress = progress
                 yield progress
+            number = _checkpointed(carried)
+            if number > carried.checkpointed:
+                carried.checkpointed = number
+                yield Checkpointed(carried.instance, number)
 
     def _carrying(self, pod: Object) -> Carried | None:
         """The instance of a Pod; by its labels where somebody has spoilt its note."""
@@ -279,3 +285,11 @@ def _progress(carried: Carried) -> Progressed | None:
     except ValueError:
         return None
     return Progressed(carried.instance, done, saved)
+
+
+def _checkpointed(carried: Carried) -> int:
+    """The last checkpoint that somebody noted on its Pod to be saved; 0: none."""
+    pod = carried.pod
+    stated = (pod["metadata"].get("annotations") or {}) if pod else {}
+    number = str(stated.get(names.CHECKPOINT_DONE, ""))
+    return int(number) if number.isascii() and number.isdecimal() else 0

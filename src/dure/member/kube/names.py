@@ -19,6 +19,9 @@ INDEX = f"{PREFIX}index"
 CLUSTER = f"{PREFIX}cluster"
 TENANT = f"{PREFIX}tenant"
 
+ROUTE = f"{PREFIX}route"
+"""Label of what lets services be found under a name of the cluster."""
+
 NOTE = f"{PREFIX}note"
 """Annotation: what a member without memory needs to know of the object."""
 TAKEN_BACK = f"{PREFIX}taken-back"
@@ -30,6 +33,12 @@ BOUND = f"{PREFIX}bound"
 DONE_SHARE = f"{PREFIX}done-share"
 SAVED_SHARE = f"{PREFIX}saved-share"
 """Annotations of a Pod, written by whoever knows: how far a job is, how much of it is saved."""
+
+CHECKPOINT_REQUESTED = f"{PREFIX}checkpoint-requested"
+"""Annotation of a Pod, written by the member: number of the checkpoint that is asked for; empty:
+none is any more. Its program finds it as a file."""
+CHECKPOINT_DONE = f"{PREFIX}checkpoint-done"
+"""Annotation of a Pod, written by whoever knows: number of the last one that is saved."""
 
 DIVIDED_FROM = f"{PREFIX}divided-from"
 """Annotation of a node whose devices are divided anew: what it offered before, and since when."""

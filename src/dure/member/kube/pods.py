@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dure.client.report import CHECKPOINT_FILE, CONTROL_VARIABLE
 from dure.domain.fleet.decisions import InstanceId
+from dure.domain.fleet.migrations import MoveKind, kind_of
 from dure.domain.fleet.programs import Program, Thing, ThingKind
 from dure.domain.fleet.protocol import Desired
 from dure.domain.fleet.workloads import WorkloadKind
@@ -43,6 +45,21 @@ _FOREVER = (
     {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
 )
 """What becomes of Pods on a silent node is decided at the centre, not by a five-minute timer."""
+
+
+CONTROL, CONTROL_FOLDER = "dure-control", "/var/run/dure/control"
+"""Volume in which a program that can be moved finds what it is asked for."""
+_CONTROL: Object = {
+    "name": CONTROL,
+    "downwardAPI": {
+        "items": [
+            {
+                "path": CHECKPOINT_FILE,
+                "fieldRef": {"fieldPath": f"metadata.annotations['{names.CHECKPOINT_REQUESTED}']"},
+            }
+        ]
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +133,10 @@ def pod_spec(unit: Unit, settings: KubeSettings, env: Mapping[str, Any]) -> Obje
     """What all Pods of a program have in common, wherever they run."""
     program = unit.desired.program
     volumes, mounts = _mounted(program)
+    if kind_of(unit.desired.order.workload) is MoveKind.CHECKPOINT:
+        volumes.append(_CONTROL)
+        mounts.append({"name": CONTROL, "mountPath": CONTROL_FOLDER, "readOnly": True})
+        env = {**env, CONTROL_VARIABLE: CONTROL_FOLDER}
     container: Object = {
         "name": MAIN,
         "image": program.image,

@@ -29,5 +29,11 @@ class KubeSettings:
     """DeviceClass that claims name: one without selectors of its own, see `deploy/kubernetes`."""
     partitioner: str = ""
     """Who divides devices anew: a name of `PARTITIONERS`; empty: nobody does."""
+    api_url: str = ""
+    """Where people find the API server; empty: where the member does."""
+    routes: bool = False
+    """Whether services are found under names of this cluster, wherever they are."""
+    gateway: str = ""
+    """NAMESPACE/NAME of a Gateway that their routes belong to as well; empty: of none."""
     concurrency: int = 16
     """Requests for one call at a time."""

@@ -16,6 +16,8 @@ import grpc
 from dure import __version__
 from dure.domain.errors import DureError
 from dure.domain.fleet.protocol import (
+    AccessAnswer,
+    AccessRequest,
     Ack,
     Goodbye,
     Hello,
@@ -24,6 +26,8 @@ from dure.domain.fleet.protocol import (
     MemberWord,
     Ping,
     Report,
+    Routes,
+    Signals,
     Standing,
     Standings,
     Welcome,
@@ -97,12 +101,35 @@ class People(Protocol):
         """What the centre answers."""
 
 
+class Keys(Protocol):
+    """Those who let people of virtual clusters speak to the cluster."""
+
+    async def access(self, request: AccessRequest) -> AccessAnswer:
+        """A token, or why there is none."""
+
+
+class Routers(Protocol):
+    """Those who let services be found under names of the cluster."""
+
+    def hear(self, word: Routes) -> None:
+        """Where they answer now."""
+
+
 class Session:
     """Keeps a member linked to its centre."""
 
-    def __init__(self, member: Member, centre: Centre, people: People | None = None) -> None:
+    def __init__(
+        self,
+        member: Member,
+        centre: Centre,
+        people: People | None = None,
+        keys: Keys | None = None,
+        routers: Routers | None = None,
+    ) -> None:
         self._member = member
         self._people = people
+        self._keys = keys
+        self._routers = routers
         self._centre = centre
         self._outbox = Outbox()
         self._incarnation = secrets.token_hex(8)
@@ -132,7 +159,7 @@ class Session:
             stub = member_pb2_grpc.MembersStub(channel)  # type: ignore[no-untyped-call]
             bearer = await asyncio.to_thread(self._centre.bearer)
             call = stub.Link(metadata=(("authorization", f"Bearer {bearer}"),))
-            link = _Link(self._member, self._outbox, call, self._people)
+            link = _Link(self._member, self._outbox, call, self._people, self._keys, self._routers)
             clock_s, began_s = asyncio.get_running_loop().time, math.inf
             try:
                 await link.greet(self._hello())
@@ -154,6 +181,8 @@ class Session:
             version=__version__,
             epoch=desk.desires.epoch,
             revision=desk.desires.revision,
+            takes_signals=True,
+            takes_routes=self._routers is not None,
         )
 
 
@@ -161,10 +190,19 @@ class _Link:
     """One link."""
 
     def __init__(
-        self, member: Member, outbox: Outbox, call: Any, people: People | None = None
+        self,
+        member: Member,
+        outbox: Outbox,
+        call: Any,
+        people: People | None = None,
+        keys: Keys | None = None,
+        routers: Routers | None = None,
     ) -> None:
         self._member = member
         self._people = people
+        self._keys = keys
+        self._routers = routers
+        self._answers: set[asyncio.Task[None]] = set()
         self._outbox = outbox
         self._call = call
         self._turn = asyncio.Lock()
@@ -203,6 +241,8 @@ class _Link:
             raise _first(group) from None
         finally:
             await self._logs.close()
+            for answer in self._answers:
+                answer.cancel()
 
     # Up
 
@@ -278,16 +318,35 @@ class _Link:
                     self._heard(word)
                 case Standings() if self._people is not None:
                     self._people.hear(word.standings)
-                case LogRequest():
-                    await self._logs.ask(word)
-                case LogCancel():
-                    self._logs.cancel(word.id)
+                case Routes() if self._routers is not None:
+                    self._routers.hear(word)
+                case Signals():
+                    self._member.signals(word.signals)
+                case AccessRequest():
+                    answer = asyncio.create_task(self._give_access(word))
+                    self._answers.add(answer)
+                    answer.add_done_callback(self._answers.discard)
+                case LogRequest() | LogCancel():
+                    await self._take_log_word(word)
                 case Goodbye():
                     raise LinkLost(word.why, refused=not word.retry_elsewhere)
                 case Ping():
                     pass
                 case _:
                     raise LinkLost(f"the server said a {type(word).__name__} out of turn")
+
+    async def _take_log_word(self, word: LogRequest | LogCancel) -> None:
+        if isinstance(word, LogRequest):
+            await self._logs.ask(word)
+        else:
+            self._logs.cancel(word.id)
+
+    async def _give_access(self, request: AccessRequest) -> None:
+        if self._keys is None:
+            why = "this cluster has no API server of its own"
+            await self._say(AccessAnswer(request.id, error=why))
+        else:
+            await self._say(await self._keys.access(request))
 
     def _heard(self, ack: Ack) -> None:
         self._stored(ack.seq)

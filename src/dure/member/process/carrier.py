@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.decisions import InstanceId
+from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.protocol import Desired, Partition
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import ClusterId
 from dure.kit.files import FileProblem
 from dure.member.ports import (
+    Checkpointed,
     InventoryChanged,
     Life,
     Loaded,
@@ -33,6 +34,7 @@ from dure.member.process.folders import Facts, Folder
 from dure.member.process.limits import Limits, find_limits
 from dure.member.process.nodes import Nodes
 from dure.member.process.output import read_output
+from dure.member.process.resizing import resize
 
 _log = logging.getLogger("dure.member.process")
 
@@ -52,6 +54,8 @@ class _Watched:
     looks: int = 0
     progress_ns: int = -1
     """When its progress file was last changed."""
+    checkpointed: int = 0
+    """The last checkpoint that its program said to have saved."""
     handle: int | None = None
     """Becomes readable when its supervisor ends."""
     child: int | None = None
@@ -130,10 +134,13 @@ class ProcessCarrier:
             await self._help_along(watched, facts)
         elif not life.over:
             await self._progress(watched)
+            await self._checkpoint(watched)
             self._wait_for_end(watched)
         if life.over and watched.child is not None:
             self._ending.add(watched.child)
             watched.child = None
+        if life is Life.READY and watched.life is not Life.READY:
+            await asyncio.to_thread(watched.folder.hurry)
         if life is not watched.life or tell:
             watched.life = life
             self._tell(watched, facts)
@@ -207,6 +214,13 @@ class ProcessCarrier:
             _log.warning("the progress of %s cannot be read: %s", spec.instance, error)
             return
         self._sights.put_nowait(sight)
+
+    async def _checkpoint(self, watched: _Watched) -> None:
+        """See whether a checkpoint that was asked for is there."""
+        number = await asyncio.to_thread(watched.folder.checkpointed)
+        if number > watched.checkpointed:
+            watched.checkpointed = number
+            self._sights.put_nowait(Checkpointed(watched.folder.spec.instance, number))
 
     def _wait_for_end(self, watched: _Watched) -> None:
         """Look at once when the supervisor ends."""
@@ -318,11 +332,13 @@ class ProcessCarrier:
         serving = starts[0].desired.order.workload.kind is WorkloadKind.SERVING
         together = tuple(start.instance.index for start in starts)
         meeting_port = commands.free_port()
-        made = []
+        made: list[_Watched] = []
         for start in starts:
             gang = (start.instance.index,) if serving else together
+            others = (*self._watched.values(), *made)
+            taken = {port for each in others if (port := each.folder.spec.port) is not None}
             line = commands.command_line(
-                self._cluster, self._nodes, self._root, start, meeting_port
+                self._cluster, self._nodes, self._root, start, meeting_port, taken
             )
             name = folders.folder_of(self._root, start.instance).path.name
             groups = self._limits.groups(name, start.desired.order.workload.demand)
@@ -347,6 +363,16 @@ class ProcessCarrier:
             else:
                 await self._look(watched)
 
+    async def request(self, instance: InstanceId, number: int) -> None:
+        """Ask its program for a checkpoint; 0: not any more."""
+        watched = self._watched.get(instance)
+        if watched is None:
+            return
+        try:
+            await asyncio.to_thread(watched.folder.request, number)
+        except OSError as error:
+            raise DureError(f"{instance} cannot be asked for a checkpoint ({error})") from error
+
     async def forget(self, instance: InstanceId) -> None:
         """Remove what is left of an instance that is over."""
         watched = self._watched.get(instance)
@@ -355,6 +381,16 @@ class ProcessCarrier:
         async with watched.lock:
             if watched.life.over and self._watched.get(instance) is watched:
                 await self._removed(watched, tell=False)
+
+    async def resize(self, instance: InstanceId, placement: Placement) -> None:
+        """Have the agent of its node change its limits; a later member finds it so."""
+        watched = self._watched.get(instance)
+        if watched is None:
+            return
+        async with watched.lock:
+            await asyncio.to_thread(resize, self._nodes, watched.folder, placement)
+            if self._watched.get(instance) is watched and not watched.life.over:
+                await self._look(watched, tell=True)
 
     async def repartition(self, partition: Partition) -> str:
         """Refused: what its file of nodes says is what they are."""

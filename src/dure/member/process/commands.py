@@ -4,14 +4,16 @@ import os
 import shutil
 import socket
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from dure.client.places import RUN_DIR_VARIABLE
-from dure.client.report import PROGRESS_VARIABLE
+from dure.client.report import CONTROL_VARIABLE, PROGRESS_VARIABLE
 from dure.domain.fleet.catalogue import device_profile
+from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.programs import Program
 from dure.domain.fleet.protocol import Desired
-from dure.domain.fleet.slices import WHOLE_MILLI
+from dure.domain.fleet.slices import WHOLE_MILLI, SliceTemplate
 from dure.domain.ids import ClusterId
 from dure.member.ports import Start
 from dure.member.process.folders import CommandLine, folder_of
@@ -53,25 +55,33 @@ def _is_there(name: str, program: Program) -> bool:
     return shutil.which(name, path=path) is not None
 
 
-def free_port(wanted: int | None = None) -> int:
-    """A port nobody listens at; the wanted one if it is free."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_HOST, wanted or 0))
-        except OSError:
-            probe.bind((_HOST, 0))
-        return int(probe.getsockname()[1])
+def free_port(wanted: int | None = None, taken: Collection[int] = ()) -> int:
+    """A port nobody listens at, nor will who was just given it; the wanted one if it is free."""
+    while True:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((_HOST, 0 if wanted in taken else wanted or 0))
+            except OSError:
+                probe.bind((_HOST, 0))
+            port = int(probe.getsockname()[1])
+        if port not in taken:
+            return port
 
 
 def command_line(
-    cluster: ClusterId, nodes: Nodes, root: Path, start: Start, meeting_port: int
+    cluster: ClusterId,
+    nodes: Nodes,
+    root: Path,
+    start: Start,
+    meeting_port: int,
+    taken: Collection[int] = (),
 ) -> CommandLine:
-    """How an instance is run on its node."""
+    """How an instance is run on its node; `taken`: ports that others have."""
     desired, node = start.desired, nodes.node(start.node)
     assert node is not None
     program = desired.program
-    port = free_port(program.port) if program.port is not None else None
+    port = free_port(program.port, taken) if program.port is not None else None
     env = {name: os.environ[name] for name in _KEPT if name in os.environ}
     env |= dict(node.env) | dict(program.env)
     env |= _devices(node, start) | emulator(node)
@@ -84,6 +94,7 @@ def command_line(
         "DURE_NODE": start.node,
         "DURE_SHARE": f"{start.placement.compute_milli / WHOLE_MILLI:g}",
         PROGRESS_VARIABLE: str(folder_of(root, start.instance).progress),
+        CONTROL_VARIABLE: str(folder_of(root, start.instance).control),
         "MASTER_ADDR": _HOST,
         "MASTER_PORT": str(meeting_port),
     }
@@ -111,13 +122,22 @@ def emulator(node: Node) -> dict[str, str]:
     return {_EMULATOR_VARIABLE: node.emulator_dir, "LD_LIBRARY_PATH": str(FOLDER / "emulator")}
 
 
+def tenant_name(instance: InstanceId) -> str:
+    """What the agent of its node calls an instance."""
+    job = str(instance.workload)[-_JOB_LETTERS:].lower()
+    return f"{job}-{instance.attempt}-{instance.index}"
+
+
+def template_of(nodes: Nodes, node: Node, placement: Placement) -> SliceTemplate:
+    """The slice of a node's devices that a placement means."""
+    profile = device_profile(nodes.group(node.group).profile)
+    return profile.slice(placement.template or "whole")
+
+
 def _as_tenant(nodes: Nodes, node: Node, start: Start) -> tuple[str, ...]:
     """Run it as a tenant of the node's agent, with the limits of its slice."""
-    group = nodes.group(node.group)
-    template = device_profile(group.profile).slice(start.placement.template or "whole")
-    job = str(start.instance.workload)[-_JOB_LETTERS:].lower()
-    name = f"{job}-{start.instance.attempt}-{start.instance.index}"
-    line = [*_DURE, "run", "--quiet", "--tenant", name]
+    template = template_of(nodes, node, start.placement)
+    line = [*_DURE, "run", "--quiet", "--tenant", tenant_name(start.instance)]
     if node.gpus and len(start.devices) == 1:
         line += ["--gpu", node.gpus[start.devices[0]]]
     if template.compute_milli < WHOLE_MILLI:

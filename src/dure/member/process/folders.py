@@ -7,14 +7,16 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import shutil
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dure.client.report import CHECKPOINT_DONE_FILE, CHECKPOINT_FILE
 from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.protocol import Desired
 from dure.domain.ids import WorkloadId
@@ -28,6 +30,17 @@ from dure.wire.plain import pack, unpack
 _SUPERVISOR = Path(supervisor.__file__)
 MOST_OUTPUT_BYTES = 64 * MIB
 """Of one instance on the disk, about; beyond that what it wrote first is given up."""
+
+
+GENTLE_NICE = 10
+"""Of a program that may take its time to start: others of the host come first until it answers."""
+_NICE_LIMIT = 20
+"""Of RLIMIT_NICE, from which on an ordinary priority can be had back."""
+
+
+def may_hurry() -> bool:
+    """Whether this process may give a program its ordinary priority back."""
+    return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= _NICE_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,33 @@ class Folder:
         """Where the program says how far it is."""
         return self.path / "progress.json"
 
+    @property
+    def control(self) -> Path:
+        """Where the program is asked for something, and answers."""
+        return self.path / "control"
+
+    def request(self, number: int) -> None:
+        """Ask the program for a checkpoint; 0: not any more."""
+        with contextlib.suppress(FileNotFoundError):  # its folder was just removed
+            if number:
+                write_text(self.control / CHECKPOINT_FILE, f"{number}\n")
+            else:
+                (self.control / CHECKPOINT_FILE).unlink()
+
+    def hurry(self) -> None:
+        """Give a program that was started gently the priority of any other."""
+        running = _read(self.path / "running.json")
+        if self.spec.desired.gentle and running is not None:
+            with contextlib.suppress(OSError):  # it has just ended, or may not be touched
+                os.setpriority(os.PRIO_PGRP, int(running["pid"]), 0)
+
+    def checkpointed(self) -> int:
+        """The last checkpoint that the program says to have saved; 0: none."""
+        try:
+            return int((self.control / CHECKPOINT_DONE_FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return 0
+
     def facts(self) -> Facts:
         """Its state; in an order in which no end is missed."""
         supervised = self.supervised()
@@ -135,6 +175,11 @@ class Folder:
             exit=_read(self.path / "exit.json"),
             supervised=supervised,
         )
+
+    def replace_placement(self, placement: Placement) -> None:
+        """It has another slice of its devices from now on."""
+        self.spec = replace(self.spec, placement=placement)
+        write_text(self.path / "spec.json", json.dumps(_plain(self.spec)))
 
     def supervised(self) -> bool:
         """Whether the lock is held."""
@@ -236,6 +281,7 @@ def make(root: Path, spec: Spec) -> Folder:
     draft = root / f".{folder.path.name}.new"
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True, mode=0o700)
+    (draft / "control").mkdir(mode=0o700)
     write_text(draft / "spec.json", json.dumps(_plain(spec)))
     draft.rename(folder.path)
     handle = os.open(root, os.O_RDONLY)
@@ -274,6 +320,7 @@ def _plain(spec: Spec) -> dict[str, Any]:
         "port": spec.port,
         "groups": spec.groups,
         "output_bytes": MOST_OUTPUT_BYTES,
+        "nice": GENTLE_NICE if spec.desired.gentle and may_hurry() else 0,
     }
 
 

@@ -1,6 +1,6 @@
 """The file that describes a cluster of local processes: its nodes, and what stands behind them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from dure.domain.fleet.protocol import Inventory, NodeFact
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.units import parse_bytes
 from dure.kit.files import YamlFile, read_yaml
+from dure.member.ports import RESIZE
 
 _DEFAULT_CPU = 8.0
 _DEFAULT_MEMORY = "16GiB"
@@ -57,7 +58,15 @@ class Nodes:
         facts = tuple(
             NodeFact(node.name, node.group, up=not node.why, why=node.why) for node in self.nodes
         )
-        return Inventory(groups=self.groups, nodes=facts, features=limits | {"logs"})
+        features = limits | {"logs"} | {f"{RESIZE}{name}" for name in self._resizable()}
+        return Inventory(groups=self.groups, nodes=facts, features=features)
+
+    def _resizable(self) -> Iterator[str]:
+        """Groups whose nodes all have an agent, which changes limits while programs run."""
+        for group in self.groups:
+            nodes = [node for node in self.nodes if node.group == group.name]
+            if group.mode is not ShareMode.WHOLE and all(node.run_dir for node in nodes):
+                yield group.name
 
 
 def read_nodes(path: Path) -> Nodes:

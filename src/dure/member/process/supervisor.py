@@ -133,6 +133,7 @@ def _start(folder: Path, spec: dict[str, Any], complaint: str) -> int:
         complaint = complaint or _enter(spec["groups"])
         if complaint:
             os.write(2, f"dure: it runs without limits ({complaint})\n".encode())
+        os.nice(spec.get("nice", 0))
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -10,7 +10,7 @@ from dataclasses import replace
 from dure.domain.fleet.catalogue import CATALOGUE
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import SiteSummary
-from dure.domain.fleet.protocol import Inventory, Report
+from dure.domain.fleet.protocol import AttemptStatus, Inventory, Report
 from dure.kit.words import printable
 
 MOST_GROUPS = 256
@@ -31,10 +31,7 @@ def credible(report: Report, cluster: str) -> Report:
     objections: list[str] = []
     sites = tuple(each for each in report.sites if _stands(_about_site(each, cluster), objections))
     inventory = None if report.inventory is None else _inventory(report.inventory, objections)
-    attempts = tuple(
-        each if each.why == (why := in_one_line(each.why)) else replace(each, why=why)
-        for each in report.attempts
-    )
+    attempts = tuple(_tidied(each) for each in report.attempts)
     return replace(
         report,
         attempts=attempts,
@@ -42,6 +39,16 @@ def credible(report: Report, cluster: str) -> Report:
         inventory=inventory,
         warnings=tuple(_few([*objections, *report.warnings])),
     )
+
+
+def _tidied(status: AttemptStatus) -> AttemptStatus:
+    """With reasons that can be shown."""
+    why, sizing = in_one_line(status.why), status.sizing
+    if sizing is not None and sizing.why != (words := in_one_line(sizing.why)):
+        sizing = replace(sizing, why=words)
+    if (why, sizing) == (status.why, status.sizing):
+        return status
+    return replace(status, why=why, sizing=sizing)
 
 
 def _inventory(said: Inventory, objections: list[str]) -> Inventory:

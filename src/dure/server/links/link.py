@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from dure import __version__
 from dure.domain.errors import DureError
 from dure.domain.fleet.protocol import (
+    AccessAnswer,
     Ack,
     CentreWord,
     Goodbye,
@@ -27,9 +28,12 @@ from dure.server.hints import DESIRED, EVENTS, Wakeful, woken_by
 from dure.server.links.logs import LogDesk
 from dure.server.links.plans import Known, PlanSource
 from dure.server.links.reports import answer_parts, store_answer, store_report
+from dure.server.links.routing import RouteSource
+from dure.server.links.signals import SignalPipe
 from dure.server.links.standings import StandingSource
 from dure.server.links.wishing import WishDesk
 from dure.server.services import Services
+from dure.server.virtual.access import AccessDesk
 from dure.stores.errors import ConflictError, StoreUnavailableError
 from dure.stores.rows import Cluster, NewEvent
 from dure.stores.transaction import Transaction
@@ -84,11 +88,14 @@ class Link:
         self._known = Known()
         self._wishes = wishes
         self._standings = StandingSource(services.state, hello.cluster)
+        self._routes = RouteSource(services.state, hello.cluster, services.settings.pace)
         self._epoch = 0
         self._wakeful: Wakeful | None = None
         self._ending = asyncio.Event()
         self._asked = asyncio.Event()
         self.logs = LogDesk(line.say)
+        self.access = AccessDesk(line.say)
+        self.signals = SignalPipe(line.say, takes=hello.takes_signals)
 
     @property
     def cluster(self) -> str:
@@ -137,6 +144,7 @@ class Link:
                 await self._together()
         finally:
             self.logs.close()
+            self.access.close()
 
     async def _together(self) -> None:
         tasks = [
@@ -146,6 +154,8 @@ class Link:
                 self._tell_plans(),
                 self._tell_standings(),
                 self._keep_up(),
+                self._tell_routes(),
+                self.signals.run(),
                 self._until_ended(),
             )
         ]
@@ -196,6 +206,8 @@ class Link:
                 await self._take_wishes(word)
             case LogChunk():
                 await self.logs.brought(word)
+            case AccessAnswer():
+                self.access.brought(word)
             case Ping():
                 pass
             case Hello():
@@ -244,6 +256,20 @@ class Link:
                 continue
             for at in range(0, len(news), MOST_WISHES):
                 await self._line.say(Standings(news[at : at + MOST_WISHES]))
+
+    async def _tell_routes(self) -> None:
+        """Say where services answer, to a member that wants to hear it."""
+        if not self._hello.takes_routes:
+            await asyncio.Event().wait()
+        while True:
+            try:
+                news = await self._routes.news()
+            except StoreUnavailableError as error:
+                _log.warning("no routes for cluster %s: %s", self.cluster, error)
+                news = None
+            if news is not None:
+                await self._line.say(news)
+            await asyncio.sleep(self._services.settings.poll_s)
 
     def _wake(self) -> None:
         self._services.bus.publish(EVENTS)

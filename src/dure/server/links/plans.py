@@ -13,7 +13,7 @@ from dure.server import specs
 from dure.server.changes import Key
 from dure.server.declared import read_declared
 from dure.server.ports import State
-from dure.server.records import order_of
+from dure.server.records import CHECKPOINT, REPLACES, order_of
 from dure.stores.repos.attempts import FIRST
 from dure.stores.repos.base import in_parts
 from dure.stores.rows import Attempt, Cluster, Job
@@ -156,6 +156,8 @@ def _desired(attempt: Attempt, job: Job, namespace: str) -> Desired:
         want=Want.RELEASE if ends else Want.RUN,
         why=attempt.reason if ends else "",
         fence_after_s=terms.fence_after_s,
+        checkpoint=0 if ends else int(attempt.spec.get(CHECKPOINT, 0)),
+        gentle=REPLACES in attempt.spec and attempt.running_ns is None,
     )
 
 

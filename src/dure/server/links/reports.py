@@ -17,6 +17,7 @@ from dure.server.links.claims import MOST_GROUPS, credible, in_one_line
 from dure.server.links.partitions import take_partitions
 from dure.server.links.spending import OWED_AT_ONCE, Bought, charge
 from dure.server.records import inventory_data, sites_data
+from dure.server.virtual.spaces import take_spaces
 from dure.stores.rows import Job, Json, NewEvent
 from dure.stores.transaction import Transaction
 
@@ -85,6 +86,7 @@ async def store_report(tx: Transaction, cluster: str, link_epoch: int, report: R
     await changes.write(tx)
     await _take_news(tx, cluster, replace(report, loads=served), changes, bought)
     await take_partitions(tx, cluster, report.partitions)
+    await take_spaces(tx, cluster, report.spaces)
     return report.seq
 
 
@@ -169,6 +171,11 @@ async def _take_news(
             if each.phase is RunPhase.RUNNING
             and each.done_share > 0
             and (str(each.key.job), each.key.attempt) in changes.attempts
+        ],
+        "saved": [
+            [each.key.job, each.checkpointed]
+            for each in report.attempts
+            if each.checkpointed and (str(each.key.job), each.key.attempt) in changes.attempts
         ],
         "loads": [
             [each.workload, each.requests_per_s, each.replicas, each.violated_share]

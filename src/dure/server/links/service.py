@@ -11,7 +11,15 @@ from google.protobuf.message import DecodeError
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.accounts import Role
-from dure.domain.fleet.protocol import AttemptKey, CentreWord, Hello, MemberWord, Plan
+from dure.domain.fleet.protocol import (
+    AccessAnswer,
+    AttemptKey,
+    CentreWord,
+    Hello,
+    LoadSignal,
+    MemberWord,
+    Plan,
+)
 from dure.domain.ids import ClusterId
 from dure.server.auth import UnauthenticatedError
 from dure.server.links.link import Link, LinkOver, farewell
@@ -133,13 +141,25 @@ class Links:
         self, cluster: ClusterId, key: AttemptKey, index: int, *, follow: bool, tail: int | None
     ) -> AsyncIterator[bytes]:
         """What an instance wrote; `NotLinkedHere` where another server would have to be asked."""
+        link = await self._link(cluster)
+        async for chunk in link.logs.read(key, index, follow=follow, tail=tail):
+            yield chunk
+
+    async def access(self, cluster: ClusterId, name: str, for_s: int) -> AccessAnswer:
+        """A token for the namespace of a virtual cluster; `NotLinkedHere` likewise."""
+        return await (await self._link(cluster)).access.ask(name, for_s)
+
+    async def signal(self, cluster: ClusterId, signal: LoadSignal) -> None:
+        """Pass on what is said of a load; `NotLinkedHere` likewise."""
+        (await self._link(cluster)).signals.put(signal)
+
+    async def _link(self, cluster: ClusterId) -> Link:
         link = self._links.get(cluster)
         if link is None:
             async with self._state.reading() as tx:
                 url = (await tx.clusters.get(cluster)).linked_url
             raise NotLinkedHere(cluster, "" if url == self._own_url else url)
-        async for chunk in link.logs.read(key, index, follow=follow, tail=tail):
-            yield chunk
+        return link
 
 
 class MemberDoor:

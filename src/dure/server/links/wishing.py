@@ -26,6 +26,7 @@ from dure.server.rest.known import Catalogue, Known
 from dure.server.rest.problems import RefusedError, misfit, wrong
 from dure.server.rest.submitting import Owner, check, owner_of, submission_of
 from dure.server.services import Services
+from dure.server.virtual.specs import tenant_of_namespace
 from dure.stores.errors import ConflictError, DuplicateError
 from dure.stores.ids import new_id
 from dure.stores.repos.origins import Wished
@@ -190,13 +191,17 @@ def tenant_bound(known: Catalogue, cluster: str, namespace: str) -> str:
     owners = sorted(
         each for each, space in bound.items() if space == namespace and each in known.tenants
     )
+    if not owners and row is not None:
+        tenant = tenant_of_namespace(known.virtual, row, namespace)
+        owners = [tenant] if tenant else []
     if len(owners) == 1:
         return owners[0]
     whose = f"several tenants ({', '.join(owners)})" if owners else "no tenant"
     what = f"namespace '{namespace}' is bound to {whose}"
     remedy = (
         "an administrator binds it to one: "
-        f"dure clusters set {cluster} --set namespaces.TENANT={namespace}"
+        f"dure clusters set {cluster} --set namespaces.TENANT={namespace}, or makes it a virtual "
+        "cluster's"
     )
     raise wrong("metadata.namespace", what, remedy, kind="namespace-not-bound")
 

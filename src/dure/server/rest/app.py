@@ -18,6 +18,7 @@ from dure.api.complaints import misfits
 from dure.domain.errors import DureError
 from dure.server.auth import Gate, TokenGate
 from dure.server.oidc import OidcIssuer
+from dure.server.rerun.running import Reruns
 from dure.server.rest.desk import Desk
 from dure.server.rest.known import Known
 from dure.server.rest.limits import RateLimit
@@ -30,6 +31,7 @@ from dure.server.services import Services
 from dure.server.telemetry.desk import Telemetry
 from dure.server.telemetry.fleet import FleetReader
 from dure.server.whatif import WhatIf
+from dure.web.pages import Levels, SignIn, page_routes
 
 _LOG = logging.getLogger(__name__)
 _ISSUER_S = 5.0
@@ -53,6 +55,7 @@ def build_app(services: Services, telemetry: Telemetry | None = None) -> FastAPI
         waker=Waker(services.bus, services.settings.poll_s),
         telemetry=telemetry or Telemetry(FleetReader(services), services.leads),
         whatif=WhatIf(state, services.now_ns),
+        reruns=Reruns(state),
     )
 
     @contextlib.asynccontextmanager
@@ -76,6 +79,7 @@ def build_app(services: Services, telemetry: Telemetry | None = None) -> FastAPI
     app.state.desk = desk
     for router in ROUTERS:
         app.include_router(router)
+    app.router.routes.extend(page_routes(lambda: Levels(fleet="", sign_in=SignIn.TOKEN)))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.add_exception_handler(DureError, _on_refusal)
     app.add_exception_handler(RequestValidationError, _on_misfit)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dure.server.auth import Caller, Gate
+from dure.server.rerun.running import Reruns
 from dure.server.rest.known import Known
 from dure.server.rest.limits import RateLimit
 from dure.server.rest.settings import RestSettings
 from dure.server.rest.waking import Waker
 from dure.server.services import Services
+from dure.server.signals import SignalDesk
 from dure.server.telemetry.desk import Telemetry
 from dure.server.whatif import WhatIf
 from dure.stores.ids import new_id
@@ -34,8 +36,10 @@ class Desk:
     waker: Waker
     telemetry: Telemetry
     whatif: WhatIf
+    reruns: Reruns
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Answers given, by method and status."""
+    signals: SignalDesk = field(default_factory=SignalDesk)
     open_streams: Counter[str] = field(default_factory=Counter)
 
     @asynccontextmanager

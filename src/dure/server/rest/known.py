@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from dure.domain.fleet.accounts import TenantKind
 from dure.server.ports import State
 from dure.server.specs import cluster_spec, tenant_spec
-from dure.stores.rows import Budget, Cluster, Pool, Tenant
+from dure.stores.rows import Budget, Cluster, Pool, Tenant, VirtualCluster
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Catalogue:
     """Jobs that have not ended, at most, by tenant."""
     live: Counter[str] = field(default_factory=Counter)
     """Of tenants with a quota; what this server accepts is added."""
+    virtual: tuple[VirtualCluster, ...] = ()
 
 
 class Known:
@@ -90,4 +91,5 @@ class Known:
                 ),
                 quotas,
                 live,
+                await tx.virtual.all(),
             )

@@ -167,6 +167,7 @@ def submission_of(
             array_index=None if array_id is None else number,
             labels=spec.labels,
             priority=spec.priority,
+            pinned=spec.pinned,
         )
         for number in range(count)
     )

@@ -17,19 +17,25 @@ from dure.api.job_views import (
 from dure.domain.fleet.decisions import Alternative, Explanation
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.server.records import explanation_of
+from dure.server.rest.sizes import instances_of, size_document
 from dure.server.specs import job_spec
 from dure.stores.rows import Attempt, Job
 
 
-def job_summary(row: Job) -> JobSummary:
-    """A job in a list."""
-    return JobSummary(**_summary(row))
+def job_summary(row: Job, attempts: Iterable[Attempt] | None = None) -> JobSummary:
+    """A job in a list; with its unfinished attempts also how large a service is."""
+    sizes = instances_of(row, attempts) if attempts is not None else {}
+    return JobSummary(**_summary(row), **sizes)
 
 
 def job_document(row: Job, attempts: Iterable[Attempt]) -> JobDocument:
     """A job with everything that is known of it."""
+    known = tuple(attempts)
     return JobDocument(
-        **_summary(row), spec=job_spec(row), attempts=[_attempt(each) for each in attempts]
+        **_summary(row),
+        **instances_of(row, known),
+        spec=job_spec(row),
+        attempts=[_attempt(each) for each in known],
     )
 
 
@@ -47,6 +53,7 @@ def _summary(row: Job) -> dict[str, Any]:
         "cluster": row.cluster,
         "reason": row.reason,
         "suspended": row.suspended,
+        "pinned": row.pinned,
         "labels": dict(row.labels),
         "array_id": row.array_id,
         "array_index": row.array_index,
@@ -68,6 +75,8 @@ def _attempt(row: Attempt) -> AttemptDocument:
         running_at=maybe_moment(row.running_ns),
         releasing_at=maybe_moment(row.releasing_ns),
         gone_at=maybe_moment(row.gone_ns),
+        size=size_document(row),
+        exit_code=row.status.get("exit_code"),
     )
 
 
@@ -84,6 +93,7 @@ def job_explanation(row: Job, attempts: Iterable[Attempt]) -> JobExplanation:
                 state=each.state,
                 reason=each.reason,
                 explanation=_explanation(each),
+                size=size_document(each),
             )
             for each in sorted(attempts, key=lambda each: -each.attempt)
         ],

@@ -9,6 +9,7 @@ from dure.server.specs.clusters import (
     artefacts_of,
     cluster_of,
     cluster_spec,
+    cluster_windows,
     feed_spec,
     feeds_named,
     fleet_of,
@@ -22,6 +23,7 @@ from dure.server.specs.jobs import (
     JobTerms,
     job_spec,
     job_terms,
+    move_kind,
     program_of,
 )
 from dure.server.specs.policies import policy_in_force, policy_of, policy_spec
@@ -31,6 +33,7 @@ from dure.server.specs.tenancy import (
     pool_spec,
     tenant_of,
     tenant_spec,
+    tenant_windows,
     tenants_of,
 )
 
@@ -43,12 +46,14 @@ __all__ = [
     "budget_spec",
     "cluster_of",
     "cluster_spec",
+    "cluster_windows",
     "feed_spec",
     "feeds_named",
     "fleet_of",
     "fleet_spec",
     "job_spec",
     "job_terms",
+    "move_kind",
     "namespace_of",
     "policy_in_force",
     "policy_of",
@@ -59,5 +64,6 @@ __all__ = [
     "series_of",
     "tenant_of",
     "tenant_spec",
+    "tenant_windows",
     "tenants_of",
 ]

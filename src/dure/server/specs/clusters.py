@@ -1,6 +1,7 @@
 """Stored clusters, feeds and fleet settings as the fleet they describe."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -8,10 +9,12 @@ from dure.api.base import duration_ns
 from dure.api.clusters import ClusterSpec, Hourly
 from dure.api.money import FeedSpec
 from dure.api.policies import FleetSpec
+from dure.domain.errors import DureError
 from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.clusters import Cluster, Fleet, NodeGroup, Tariff
 from dure.domain.fleet.money import ExchangeRates
 from dure.domain.fleet.series import Series
+from dure.domain.fleet.windows import Window, windows_of
 from dure.domain.fleet.workloads import (
     Artefact,
 )
@@ -54,6 +57,17 @@ def cluster_spec(row: rows.Cluster) -> ClusterSpec:
 def namespace_of(spec: ClusterSpec, tenant: str) -> str:
     """Where a tenant's objects belong in a cluster."""
     return spec.namespaces.get(tenant, f"dure-{tenant}")
+
+
+def cluster_windows(clusters: Iterable[rows.Cluster]) -> dict[str, tuple[Window, ...]]:
+    """When jobs may be moved there or away by themselves, of clusters that say so."""
+    found = {}
+    for row in clusters:
+        with suppress(DureError):  # told where the cluster itself is read
+            windows = windows_of(cluster_spec(row).windows)
+            if windows:
+                found[row.name] = windows
+    return found
 
 
 def feeds_named(spec: ClusterSpec) -> frozenset[str]:

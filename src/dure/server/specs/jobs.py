@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from dure.api.base import Document, deadline_ns, duration_ns
-from dure.api.jobs import CutOff, JobSpec
+from dure.api.jobs import CutOff, JobSpec, WhenNoCheckpoint
+from dure.domain.fleet.migrations import MoveKind, kind_of
 from dure.domain.fleet.programs import Mount, Program, Thing, ThingKind
+from dure.domain.fleet.windows import Window, windows_of
 from dure.domain.fleet.workloads import (
     Artefact,
     Demand,
@@ -38,6 +40,12 @@ class JobTerms:
     """Its member stops it after so long without contact; None: never."""
     artefacts: tuple[Artefact, ...] = ()
     """Weights and data whose size its owner tells."""
+    checkpoint_wait_s: float = 600.0
+    """How long a move waits for a checkpoint that it asked for."""
+    stop_anyway: bool = False
+    """Whether it ends then nevertheless; else it stays."""
+    windows: tuple[Window, ...] = ()
+    """When it may be moved by itself; none: at any time."""
 
 
 def job_terms(row: rows.Job) -> JobTerms:
@@ -53,7 +61,15 @@ def job_terms(row: rows.Job) -> JobTerms:
         artefacts=tuple(
             Artefact(ArtefactId(use.name), parse_bytes(use.size)) for use in uses if use.size
         ),
+        checkpoint_wait_s=duration_ns(spec.gang.checkpoint_wait) / NS_PER_S,
+        stop_anyway=spec.gang.when_no_checkpoint is WhenNoCheckpoint.STOP,
+        windows=windows_of(spec.windows),
     )
+
+
+def move_kind(row: rows.Job) -> MoveKind:
+    """How a stored job gets from one place to another."""
+    return kind_of(job_terms(row).workload)
 
 
 def job_spec(row: rows.Job) -> JobSpec:
@@ -145,6 +161,11 @@ def _service(spec: JobSpec) -> Service | None:
         users=tuple((region, part / total) for region, part in service.users.items()),
         reference=service.reference.lower(),
         load_s=duration_ns(service.load_time) / NS_PER_S,
+        standby=service.standby,
+        shrink_after_s=None
+        if service.shrink_after is None
+        else duration_ns(service.shrink_after) / NS_PER_S,
+        forgets_bursts=not service.keep_for_bursts,
     )
 
 

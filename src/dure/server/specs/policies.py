@@ -61,6 +61,8 @@ _PLAIN_RULES = (
     "forecast",
     "most_moves",
     "most_preemptions",
+    "local_moves_at_once",
+    "local_moves_per_hour",
     "dry_run",
 )
 

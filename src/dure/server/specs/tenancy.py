@@ -9,6 +9,7 @@ from dure.domain.fleet.accounts import TenantKind
 from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.tenancy import Budget, FleetTenant, Team, VNodePool
+from dure.domain.fleet.windows import Window, windows_of
 from dure.domain.ids import PoolId, TenantId
 from dure.server.specs.reading import clusters_named, read_spec
 from dure.stores import rows
@@ -49,6 +50,16 @@ def tenants_of(
 def tenant_spec(row: rows.Tenant) -> TenantSpec:
     """What an operator said of a tenant."""
     return read_spec(TenantSpec, row.spec, f"tenant {row.path}")
+
+
+def tenant_windows(tree: Iterable[rows.Tenant]) -> dict[TenantId, tuple[Window, ...]]:
+    """When jobs may be moved by themselves, of tenants that say so."""
+    said = {
+        TenantId(row.path): windows_of(tenant_spec(row).windows)
+        for row in tree
+        if row.kind is TenantKind.TENANT
+    }
+    return {tenant: windows for tenant, windows in said.items() if windows}
 
 
 def budget_spec(row: rows.Budget) -> BudgetSpec:

@@ -24,6 +24,8 @@ from dure.domain.fleet.instructions import (
     MoveInstance,
     PowerNode,
     ReportSummary,
+    ResizeInstance,
+    SizeService,
     StartInstance,
     StopInstance,
     TurnDownOrder,
@@ -73,6 +75,8 @@ class Member:
             StartInstance: self._start,
             StopInstance: self._stop,
             MoveInstance: self._move,
+            ResizeInstance: self._resize,
+            SizeService: self._size,
             PowerNode: self._power,
             TurnDownOrder: self._turn_down,
             ReportSummary: self._summary,
@@ -251,6 +255,18 @@ class Member:
         instance.holding = self._occupy(run, instruction.placement, now_ns)
         self._prepare(instance, now_ns)
         self._around.count("local_moves")
+
+    def _resize(self, instruction: ResizeInstance, now_ns: int) -> None:
+        name = instruction.instance
+        instance = self.runs[name.workload, name.attempt].instances[name.index]
+        self._vacate(instance, instance.placement, instance.holding, now_ns)
+        instance.placement = instruction.placement
+        instance.holding = self._occupy(instance.run, instruction.placement, now_ns)
+        self._guests[instance.placement.node].add(instance)
+        self.pace.touch(instance.run)
+
+    def _size(self, instruction: SizeService, now_ns: int) -> None:
+        self._around.count("service_sizes")
 
     def _power(self, instruction: PowerNode, now_ns: int) -> None:
         self.hardware.power(instruction.node, instruction.on, now_ns)

@@ -132,6 +132,8 @@ class Setting:
     """Workloads of which the reasons of every placement are kept, not of a sample."""
     never_fitting: frozenset[WorkloadId] = frozenset()
     """Workloads of which it has been said that they can never run: not to be said again."""
+    signals: bool = False
+    """Whether weights of the centre follow signals of trouble that is seen coming."""
     validate: bool = False
     """Check every invariant after every event; slow."""
 

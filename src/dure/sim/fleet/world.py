@@ -50,6 +50,7 @@ from dure.sim.fleet.setting import Setting
 from dure.sim.fleet.surroundings import LocalStage
 from dure.sim.fleet.transfers import BYTES_PER_GB, Stores, Transfer
 from dure.sim.fleet.waits import Waits
+from dure.telemetry.fleet_watch import FleetWatch
 
 
 class GlobalStage(Protocol):
@@ -114,6 +115,7 @@ class World:
         """Whether the first cluster to start a job keeps it."""
         self._rng = np.random.default_rng(setting.seed)
         self._to_centre: list[GlobalEvent] = []
+        self._watch = FleetWatch() if setting.signals else None
         services = [w for w in setting.workloads if w.kind is WorkloadKind.SERVING]
         self.services = Services(services, setting.fleet, setting.loads, setting.start_ns)
         self.service_runs: dict[WorkloadId, list[Run]] = {}
@@ -220,6 +222,9 @@ class World:
             events, self._to_centre = self._to_centre, []
             for event in events:
                 instructions = handle(event)
+                if self._watch is not None:
+                    for signal in self._watch.observe(event):
+                        instructions += handle(signal)
                 if instructions:
                     self.centre_s += time.perf_counter() - started
                     self.directives.carry_out(instructions, now_ns)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
-from dure.domain.fleet.lifecycle import LEGAL_STEPS, LIVE_STATES, AttemptState
+from dure.domain.fleet.lifecycle import LEGAL_STEPS, LIVE_STATES, AttemptState, JobPhase
 from dure.stores import tables
 from dure.stores.errors import ConflictError, DuplicateError, IllegalStepError
 from dure.stores.repos.base import Keyed, changed_rows, in_parts, values_of
@@ -157,6 +157,17 @@ class Attempts(Keyed[Attempt]):
         except DuplicateError as error:
             raise _not_alone(rows[0]) from error
 
+    async def of_jobs(self, job_ids: Collection[str]) -> tuple[Attempt, ...]:
+        """All attempts of these jobs, by job, the oldest first."""
+        found: list[Attempt] = []
+        for part in in_parts(sorted(job_ids)):
+            found += await self._rows(
+                sa.select(_ATTEMPTS)
+                .where(_ATTEMPTS.c.job_id.in_(part))
+                .order_by(*_ATTEMPTS.primary_key)
+            )
+        return tuple(found)
+
     async def unfinished_of(self, job_ids: Collection[str]) -> tuple[Attempt, ...]:
         """Attempts of these jobs that are not gone."""
         found: list[Attempt] = []
@@ -167,6 +178,19 @@ class Attempts(Keyed[Attempt]):
                 .order_by(*_ATTEMPTS.primary_key)
             )
         return tuple(found)
+
+    async def services_of(self, cluster: str) -> set[str]:
+        """Services that have not ended and have, or had, a place in a cluster."""
+        c, jobs = _ATTEMPTS.c, tables.jobs
+        live = [phase for phase in JobPhase if not phase.ended]
+        found = await self._link.execute(
+            sa.select(c.job_id)
+            .distinct()
+            .join(jobs, jobs.c.id == c.job_id)
+            .where(c.cluster == cluster, ~c.exclusive, jobs.c.phase.in_(live)),
+            self.noun,
+        )
+        return {row[0] for row in found}
 
     async def in_set(
         self, cluster: str, *, since: int | None = None, after: tuple[str, int] = FIRST, most: int

@@ -146,7 +146,7 @@ class Jobs(Versioned[Job]):
         await self._link.execute(statement, self.noun, rows)
 
     async def edit(self, job_id: str, changed: Mapping[str, int | bool]) -> None:
-        """Change what its owner may change of a job, which was locked: priority, suspended."""
+        """Change what its owner may change of a job, which was locked."""
         await self._link.execute(
             _JOBS.update()
             .where(_JOBS.c.id == job_id)

@@ -53,6 +53,21 @@ class PartitionPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PARTITION_PHASE_REFUSED: _ClassVar[PartitionPhase]
     PARTITION_PHASE_FAILED: _ClassVar[PartitionPhase]
 
+class VirtualTier(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VIRTUAL_TIER_UNSPECIFIED: _ClassVar[VirtualTier]
+    VIRTUAL_TIER_SCOPED: _ClassVar[VirtualTier]
+    VIRTUAL_TIER_DEDICATED: _ClassVar[VirtualTier]
+
+class SpacePhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SPACE_PHASE_UNSPECIFIED: _ClassVar[SpacePhase]
+    SPACE_PHASE_ASKED: _ClassVar[SpacePhase]
+    SPACE_PHASE_READY: _ClassVar[SpacePhase]
+    SPACE_PHASE_REFUSED: _ClassVar[SpacePhase]
+    SPACE_PHASE_LEAVING: _ClassVar[SpacePhase]
+    SPACE_PHASE_GONE: _ClassVar[SpacePhase]
+
 class ThingKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     THING_KIND_UNSPECIFIED: _ClassVar[ThingKind]
@@ -132,6 +147,15 @@ PARTITION_PHASE_UNDER_WAY: PartitionPhase
 PARTITION_PHASE_DONE: PartitionPhase
 PARTITION_PHASE_REFUSED: PartitionPhase
 PARTITION_PHASE_FAILED: PartitionPhase
+VIRTUAL_TIER_UNSPECIFIED: VirtualTier
+VIRTUAL_TIER_SCOPED: VirtualTier
+VIRTUAL_TIER_DEDICATED: VirtualTier
+SPACE_PHASE_UNSPECIFIED: SpacePhase
+SPACE_PHASE_ASKED: SpacePhase
+SPACE_PHASE_READY: SpacePhase
+SPACE_PHASE_REFUSED: SpacePhase
+SPACE_PHASE_LEAVING: SpacePhase
+SPACE_PHASE_GONE: SpacePhase
 THING_KIND_UNSPECIFIED: ThingKind
 THING_KIND_SECRET: ThingKind
 THING_KIND_CONFIG_MAP: ThingKind
@@ -165,23 +189,25 @@ CLUSTER_CLASS_ON_PREM: ClusterClass
 CLUSTER_CLASS_EDGE: ClusterClass
 
 class FromMember(_message.Message):
-    __slots__ = ("hello", "report", "answer", "log_chunk", "ping", "wishes")
+    __slots__ = ("hello", "report", "answer", "log_chunk", "ping", "wishes", "access_answer")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     LOG_CHUNK_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
     WISHES_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_ANSWER_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     report: Report
     answer: PlanAnswer
     log_chunk: LogChunk
     ping: Ping
     wishes: Wishes
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., answer: _Optional[_Union[PlanAnswer, _Mapping]] = ..., log_chunk: _Optional[_Union[LogChunk, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., wishes: _Optional[_Union[Wishes, _Mapping]] = ...) -> None: ...
+    access_answer: AccessAnswer
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., answer: _Optional[_Union[PlanAnswer, _Mapping]] = ..., log_chunk: _Optional[_Union[LogChunk, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., wishes: _Optional[_Union[Wishes, _Mapping]] = ..., access_answer: _Optional[_Union[AccessAnswer, _Mapping]] = ...) -> None: ...
 
 class ToMember(_message.Message):
-    __slots__ = ("welcome", "plan", "ack", "log_request", "log_cancel", "ping", "goodbye", "standings")
+    __slots__ = ("welcome", "plan", "ack", "log_request", "log_cancel", "ping", "goodbye", "standings", "signals", "access_request", "routes")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +216,9 @@ class ToMember(_message.Message):
     PING_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
     STANDINGS_FIELD_NUMBER: _ClassVar[int]
+    SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    ROUTES_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     plan: PlanPart
     ack: Ack
@@ -198,23 +227,30 @@ class ToMember(_message.Message):
     ping: Ping
     goodbye: Goodbye
     standings: Standings
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., plan: _Optional[_Union[PlanPart, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., log_request: _Optional[_Union[LogRequest, _Mapping]] = ..., log_cancel: _Optional[_Union[LogCancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., standings: _Optional[_Union[Standings, _Mapping]] = ...) -> None: ...
+    signals: Signals
+    access_request: AccessRequest
+    routes: Routes
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., plan: _Optional[_Union[PlanPart, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., log_request: _Optional[_Union[LogRequest, _Mapping]] = ..., log_cancel: _Optional[_Union[LogCancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., standings: _Optional[_Union[Standings, _Mapping]] = ..., signals: _Optional[_Union[Signals, _Mapping]] = ..., access_request: _Optional[_Union[AccessRequest, _Mapping]] = ..., routes: _Optional[_Union[Routes, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("cluster", "kind", "incarnation", "version", "epoch", "revision")
+    __slots__ = ("cluster", "kind", "incarnation", "version", "epoch", "revision", "takes_signals", "takes_routes")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    TAKES_SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    TAKES_ROUTES_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     kind: str
     incarnation: str
     version: str
     epoch: int
     revision: int
-    def __init__(self, cluster: _Optional[str] = ..., kind: _Optional[str] = ..., incarnation: _Optional[str] = ..., version: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
+    takes_signals: bool
+    takes_routes: bool
+    def __init__(self, cluster: _Optional[str] = ..., kind: _Optional[str] = ..., incarnation: _Optional[str] = ..., version: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., takes_signals: _Optional[bool] = ..., takes_routes: _Optional[bool] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("version", "heard", "now_ns", "silence_s", "takes_wishes")
@@ -279,6 +315,32 @@ class LogChunk(_message.Message):
     end: bool
     error: str
     def __init__(self, id: _Optional[int] = ..., data: _Optional[bytes] = ..., end: _Optional[bool] = ..., error: _Optional[str] = ...) -> None: ...
+
+class AccessRequest(_message.Message):
+    __slots__ = ("id", "name", "for_s")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FOR_S_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    name: str
+    for_s: int
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., for_s: _Optional[int] = ...) -> None: ...
+
+class AccessAnswer(_message.Message):
+    __slots__ = ("id", "token", "url", "authority", "namespace", "error")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    AUTHORITY_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    token: str
+    url: str
+    authority: str
+    namespace: str
+    error: str
+    def __init__(self, id: _Optional[int] = ..., token: _Optional[str] = ..., url: _Optional[str] = ..., authority: _Optional[str] = ..., namespace: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
 class Wish(_message.Message):
     __slots__ = ("uid", "generation", "namespace", "name", "document", "withdrawn")
@@ -354,6 +416,64 @@ class Standings(_message.Message):
     standings: _containers.RepeatedCompositeFieldContainer[Standing]
     def __init__(self, standings: _Optional[_Iterable[_Union[Standing, _Mapping]]] = ...) -> None: ...
 
+class RouteBackend(_message.Message):
+    __slots__ = ("attempt", "address", "weight")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    address: str
+    weight: int
+    def __init__(self, attempt: _Optional[int] = ..., address: _Optional[str] = ..., weight: _Optional[int] = ...) -> None: ...
+
+class ServiceRoute(_message.Message):
+    __slots__ = ("job", "name", "namespace", "port", "backends", "ended")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    BACKENDS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    name: str
+    namespace: str
+    port: int
+    backends: _containers.RepeatedCompositeFieldContainer[RouteBackend]
+    ended: bool
+    def __init__(self, job: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., port: _Optional[int] = ..., backends: _Optional[_Iterable[_Union[RouteBackend, _Mapping]]] = ..., ended: _Optional[bool] = ...) -> None: ...
+
+class Routes(_message.Message):
+    __slots__ = ("services", "whole")
+    SERVICES_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    services: _containers.RepeatedCompositeFieldContainer[ServiceRoute]
+    whole: bool
+    def __init__(self, services: _Optional[_Iterable[_Union[ServiceRoute, _Mapping]]] = ..., whole: _Optional[bool] = ...) -> None: ...
+
+class LoadSignal(_message.Message):
+    __slots__ = ("workload", "source", "at_ns", "until_ns", "requests_per_s", "queue_length", "latency_ms")
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    AT_NS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_NS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_MS_FIELD_NUMBER: _ClassVar[int]
+    workload: str
+    source: str
+    at_ns: int
+    until_ns: int
+    requests_per_s: float
+    queue_length: float
+    latency_ms: float
+    def __init__(self, workload: _Optional[str] = ..., source: _Optional[str] = ..., at_ns: _Optional[int] = ..., until_ns: _Optional[int] = ..., requests_per_s: _Optional[float] = ..., queue_length: _Optional[float] = ..., latency_ms: _Optional[float] = ...) -> None: ...
+
+class Signals(_message.Message):
+    __slots__ = ("signals",)
+    SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    signals: _containers.RepeatedCompositeFieldContainer[LoadSignal]
+    def __init__(self, signals: _Optional[_Iterable[_Union[LoadSignal, _Mapping]]] = ...) -> None: ...
+
 class PlanPart(_message.Message):
     __slots__ = ("epoch", "revision", "base", "part", "last", "desired", "removed", "surroundings")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -383,23 +503,27 @@ class AttemptKey(_message.Message):
     def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class Desired(_message.Message):
-    __slots__ = ("order", "program", "namespace", "want", "why", "fence_after_s")
+    __slots__ = ("order", "program", "namespace", "want", "why", "fence_after_s", "checkpoint", "gentle")
     ORDER_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WANT_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     FENCE_AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    GENTLE_FIELD_NUMBER: _ClassVar[int]
     order: Order
     program: Program
     namespace: str
     want: Want
     why: str
     fence_after_s: float
-    def __init__(self, order: _Optional[_Union[Order, _Mapping]] = ..., program: _Optional[_Union[Program, _Mapping]] = ..., namespace: _Optional[str] = ..., want: _Optional[_Union[Want, str]] = ..., why: _Optional[str] = ..., fence_after_s: _Optional[float] = ...) -> None: ...
+    checkpoint: int
+    gentle: bool
+    def __init__(self, order: _Optional[_Union[Order, _Mapping]] = ..., program: _Optional[_Union[Program, _Mapping]] = ..., namespace: _Optional[str] = ..., want: _Optional[_Union[Want, str]] = ..., why: _Optional[str] = ..., fence_after_s: _Optional[float] = ..., checkpoint: _Optional[int] = ..., gentle: _Optional[bool] = ...) -> None: ...
 
 class Surroundings(_message.Message):
-    __slots__ = ("cluster", "policy", "tenants", "pools", "allotments", "round_trip_ms", "partitions")
+    __slots__ = ("cluster", "policy", "tenants", "pools", "allotments", "round_trip_ms", "partitions", "virtual")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     TENANTS_FIELD_NUMBER: _ClassVar[int]
@@ -407,6 +531,7 @@ class Surroundings(_message.Message):
     ALLOTMENTS_FIELD_NUMBER: _ClassVar[int]
     ROUND_TRIP_MS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    VIRTUAL_FIELD_NUMBER: _ClassVar[int]
     cluster: Cluster
     policy: FleetPolicy
     tenants: _containers.RepeatedCompositeFieldContainer[FleetTenant]
@@ -414,17 +539,20 @@ class Surroundings(_message.Message):
     allotments: _containers.RepeatedCompositeFieldContainer[Allotment]
     round_trip_ms: float
     partitions: _containers.RepeatedCompositeFieldContainer[Partition]
-    def __init__(self, cluster: _Optional[_Union[Cluster, _Mapping]] = ..., policy: _Optional[_Union[FleetPolicy, _Mapping]] = ..., tenants: _Optional[_Iterable[_Union[FleetTenant, _Mapping]]] = ..., pools: _Optional[_Iterable[_Union[VNodePool, _Mapping]]] = ..., allotments: _Optional[_Iterable[_Union[Allotment, _Mapping]]] = ..., round_trip_ms: _Optional[float] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
+    virtual: _containers.RepeatedCompositeFieldContainer[VirtualCluster]
+    def __init__(self, cluster: _Optional[_Union[Cluster, _Mapping]] = ..., policy: _Optional[_Union[FleetPolicy, _Mapping]] = ..., tenants: _Optional[_Iterable[_Union[FleetTenant, _Mapping]]] = ..., pools: _Optional[_Iterable[_Union[VNodePool, _Mapping]]] = ..., allotments: _Optional[_Iterable[_Union[Allotment, _Mapping]]] = ..., round_trip_ms: _Optional[float] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., virtual: _Optional[_Iterable[_Union[VirtualCluster, _Mapping]]] = ...) -> None: ...
 
 class Partition(_message.Message):
-    __slots__ = ("node", "layout", "number")
+    __slots__ = ("node", "layout", "number", "drain")
     NODE_FIELD_NUMBER: _ClassVar[int]
     LAYOUT_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
     node: str
     layout: str
     number: int
-    def __init__(self, node: _Optional[str] = ..., layout: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+    drain: bool
+    def __init__(self, node: _Optional[str] = ..., layout: _Optional[str] = ..., number: _Optional[int] = ..., drain: _Optional[bool] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("key", "why")
@@ -465,23 +593,47 @@ class Placement(_message.Message):
     def __init__(self, node: _Optional[int] = ..., devices: _Optional[_Iterable[int]] = ..., masks: _Optional[_Iterable[int]] = ..., template: _Optional[str] = ..., compute_milli: _Optional[int] = ...) -> None: ...
 
 class InstanceStatus(_message.Message):
-    __slots__ = ("index", "node", "name", "placement", "ready", "address")
+    __slots__ = ("index", "node", "name", "placement", "ready", "address", "standby")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STANDBY_FIELD_NUMBER: _ClassVar[int]
     index: int
     node: str
     name: str
     placement: Placement
     ready: bool
     address: str
-    def __init__(self, index: _Optional[int] = ..., node: _Optional[str] = ..., name: _Optional[str] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., ready: _Optional[bool] = ..., address: _Optional[str] = ...) -> None: ...
+    standby: bool
+    def __init__(self, index: _Optional[int] = ..., node: _Optional[str] = ..., name: _Optional[str] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., ready: _Optional[bool] = ..., address: _Optional[str] = ..., standby: _Optional[bool] = ...) -> None: ...
+
+class Sizing(_message.Message):
+    __slots__ = ("serving", "standby", "level", "why", "changed_ns", "requests_per_s", "queue_length", "latency_ms", "heard_ns")
+    SERVING_FIELD_NUMBER: _ClassVar[int]
+    STANDBY_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_NS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARD_NS_FIELD_NUMBER: _ClassVar[int]
+    serving: int
+    standby: int
+    level: int
+    why: str
+    changed_ns: int
+    requests_per_s: float
+    queue_length: float
+    latency_ms: float
+    heard_ns: int
+    def __init__(self, serving: _Optional[int] = ..., standby: _Optional[int] = ..., level: _Optional[int] = ..., why: _Optional[str] = ..., changed_ns: _Optional[int] = ..., requests_per_s: _Optional[float] = ..., queue_length: _Optional[float] = ..., latency_ms: _Optional[float] = ..., heard_ns: _Optional[int] = ...) -> None: ...
 
 class AttemptStatus(_message.Message):
-    __slots__ = ("key", "phase", "outcome", "why", "instances", "done_share", "saved_share", "started_ns", "ended_ns", "exit_code")
+    __slots__ = ("key", "phase", "outcome", "why", "instances", "done_share", "saved_share", "started_ns", "ended_ns", "exit_code", "sizing", "checkpointed")
     KEY_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -492,6 +644,8 @@ class AttemptStatus(_message.Message):
     STARTED_NS_FIELD_NUMBER: _ClassVar[int]
     ENDED_NS_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    SIZING_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTED_FIELD_NUMBER: _ClassVar[int]
     key: AttemptKey
     phase: RunPhase
     outcome: Outcome
@@ -502,7 +656,9 @@ class AttemptStatus(_message.Message):
     started_ns: int
     ended_ns: int
     exit_code: int
-    def __init__(self, key: _Optional[_Union[AttemptKey, _Mapping]] = ..., phase: _Optional[_Union[RunPhase, str]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., why: _Optional[str] = ..., instances: _Optional[_Iterable[_Union[InstanceStatus, _Mapping]]] = ..., done_share: _Optional[float] = ..., saved_share: _Optional[float] = ..., started_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ..., exit_code: _Optional[int] = ...) -> None: ...
+    sizing: Sizing
+    checkpointed: int
+    def __init__(self, key: _Optional[_Union[AttemptKey, _Mapping]] = ..., phase: _Optional[_Union[RunPhase, str]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., why: _Optional[str] = ..., instances: _Optional[_Iterable[_Union[InstanceStatus, _Mapping]]] = ..., done_share: _Optional[float] = ..., saved_share: _Optional[float] = ..., started_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ..., exit_code: _Optional[int] = ..., sizing: _Optional[_Union[Sizing, _Mapping]] = ..., checkpointed: _Optional[int] = ...) -> None: ...
 
 class NodeFact(_message.Message):
     __slots__ = ("name", "group", "up", "why")
@@ -605,7 +761,7 @@ class Usage(_message.Message):
     def __init__(self, key: _Optional[_Union[AttemptKey, _Mapping]] = ..., memory_bytes: _Optional[int] = ..., compute_share: _Optional[float] = ..., device_us: _Optional[int] = ..., since_ns: _Optional[int] = ..., until_ns: _Optional[int] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("seq", "at_ns", "whole", "attempts", "sites", "inventory", "loads", "usage", "warnings", "partitions")
+    __slots__ = ("seq", "at_ns", "whole", "attempts", "sites", "inventory", "loads", "usage", "warnings", "partitions", "spaces")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     AT_NS_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
@@ -616,6 +772,7 @@ class Report(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SPACES_FIELD_NUMBER: _ClassVar[int]
     seq: int
     at_ns: int
     whole: bool
@@ -626,7 +783,8 @@ class Report(_message.Message):
     usage: _containers.RepeatedCompositeFieldContainer[Usage]
     warnings: _containers.RepeatedScalarFieldContainer[str]
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionStatus]
-    def __init__(self, seq: _Optional[int] = ..., at_ns: _Optional[int] = ..., whole: _Optional[bool] = ..., attempts: _Optional[_Iterable[_Union[AttemptStatus, _Mapping]]] = ..., sites: _Optional[_Iterable[_Union[SiteSummary, _Mapping]]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., loads: _Optional[_Iterable[_Union[ServiceLoad, _Mapping]]] = ..., usage: _Optional[_Iterable[_Union[Usage, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[_Union[PartitionStatus, _Mapping]]] = ...) -> None: ...
+    spaces: _containers.RepeatedCompositeFieldContainer[SpaceStatus]
+    def __init__(self, seq: _Optional[int] = ..., at_ns: _Optional[int] = ..., whole: _Optional[bool] = ..., attempts: _Optional[_Iterable[_Union[AttemptStatus, _Mapping]]] = ..., sites: _Optional[_Iterable[_Union[SiteSummary, _Mapping]]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., loads: _Optional[_Iterable[_Union[ServiceLoad, _Mapping]]] = ..., usage: _Optional[_Iterable[_Union[Usage, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[_Union[PartitionStatus, _Mapping]]] = ..., spaces: _Optional[_Iterable[_Union[SpaceStatus, _Mapping]]] = ...) -> None: ...
 
 class PartitionStatus(_message.Message):
     __slots__ = ("node", "number", "phase", "why")
@@ -639,6 +797,60 @@ class PartitionStatus(_message.Message):
     phase: PartitionPhase
     why: str
     def __init__(self, node: _Optional[str] = ..., number: _Optional[int] = ..., phase: _Optional[_Union[PartitionPhase, str]] = ..., why: _Optional[str] = ...) -> None: ...
+
+class VirtualCluster(_message.Message):
+    __slots__ = ("name", "tenant", "tier", "number", "namespace", "pools", "quota", "defaults", "isolated", "leaving", "forced")
+    class QuotaEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class DefaultsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_FIELD_NUMBER: _ClassVar[int]
+    DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    ISOLATED_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    FORCED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    tier: VirtualTier
+    number: int
+    namespace: str
+    pools: _containers.RepeatedScalarFieldContainer[str]
+    quota: _containers.ScalarMap[str, str]
+    defaults: _containers.ScalarMap[str, str]
+    isolated: bool
+    leaving: bool
+    forced: bool
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ..., tier: _Optional[_Union[VirtualTier, str]] = ..., number: _Optional[int] = ..., namespace: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., quota: _Optional[_Mapping[str, str]] = ..., defaults: _Optional[_Mapping[str, str]] = ..., isolated: _Optional[bool] = ..., leaving: _Optional[bool] = ..., forced: _Optional[bool] = ...) -> None: ...
+
+class SpaceStatus(_message.Message):
+    __slots__ = ("name", "number", "phase", "why", "pods")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    PODS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    number: int
+    phase: SpacePhase
+    why: str
+    pods: int
+    def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ..., phase: _Optional[_Union[SpacePhase, str]] = ..., why: _Optional[str] = ..., pods: _Optional[int] = ...) -> None: ...
 
 class Thing(_message.Message):
     __slots__ = ("kind", "name")
@@ -844,7 +1056,7 @@ class Gang(_message.Message):
     def __init__(self, workers: _Optional[int] = ..., most_workers: _Optional[int] = ..., growth: _Optional[float] = ..., checkpoint_s: _Optional[float] = ..., checkpoint_bytes: _Optional[int] = ...) -> None: ...
 
 class Service(_message.Message):
-    __slots__ = ("requests_per_s", "replica_requests_per_s", "target_latency_ms", "service_time_ms", "warm_minimum", "most_replicas", "spread", "users", "reference", "load_s")
+    __slots__ = ("requests_per_s", "replica_requests_per_s", "target_latency_ms", "service_time_ms", "warm_minimum", "most_replicas", "spread", "users", "reference", "load_s", "standby", "shrink_after_s", "forgets_bursts")
     REQUESTS_PER_S_FIELD_NUMBER: _ClassVar[int]
     REPLICA_REQUESTS_PER_S_FIELD_NUMBER: _ClassVar[int]
     TARGET_LATENCY_MS_FIELD_NUMBER: _ClassVar[int]
@@ -855,6 +1067,9 @@ class Service(_message.Message):
     USERS_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     LOAD_S_FIELD_NUMBER: _ClassVar[int]
+    STANDBY_FIELD_NUMBER: _ClassVar[int]
+    SHRINK_AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    FORGETS_BURSTS_FIELD_NUMBER: _ClassVar[int]
     requests_per_s: float
     replica_requests_per_s: float
     target_latency_ms: float
@@ -865,7 +1080,10 @@ class Service(_message.Message):
     users: _containers.RepeatedCompositeFieldContainer[Figure]
     reference: str
     load_s: float
-    def __init__(self, requests_per_s: _Optional[float] = ..., replica_requests_per_s: _Optional[float] = ..., target_latency_ms: _Optional[float] = ..., service_time_ms: _Optional[float] = ..., warm_minimum: _Optional[int] = ..., most_replicas: _Optional[int] = ..., spread: _Optional[int] = ..., users: _Optional[_Iterable[_Union[Figure, _Mapping]]] = ..., reference: _Optional[str] = ..., load_s: _Optional[float] = ...) -> None: ...
+    standby: int
+    shrink_after_s: float
+    forgets_bursts: bool
+    def __init__(self, requests_per_s: _Optional[float] = ..., replica_requests_per_s: _Optional[float] = ..., target_latency_ms: _Optional[float] = ..., service_time_ms: _Optional[float] = ..., warm_minimum: _Optional[int] = ..., most_replicas: _Optional[int] = ..., spread: _Optional[int] = ..., users: _Optional[_Iterable[_Union[Figure, _Mapping]]] = ..., reference: _Optional[str] = ..., load_s: _Optional[float] = ..., standby: _Optional[int] = ..., shrink_after_s: _Optional[float] = ..., forgets_bursts: _Optional[bool] = ...) -> None: ...
 
 class Workload(_message.Message):
     __slots__ = ("id", "tenant", "kind", "demand", "submitted_ns", "team", "service_name", "priority", "pool", "work", "gang", "service", "sla", "weights", "data", "clusters", "profiles", "delay_tolerant", "preemptible", "when_cut_off")
@@ -1034,7 +1252,7 @@ class CongestionRules(_message.Message):
     def __init__(self, damping: _Optional[float] = ..., most_change: _Optional[float] = ..., pinned: _Optional[_Mapping[str, float]] = ..., frozen: _Optional[bool] = ..., enabled: _Optional[bool] = ...) -> None: ...
 
 class FleetPolicy(_message.Message):
-    __slots__ = ("training", "batch", "serving", "congestion", "adapt_latency", "adapt_locality", "locality", "defer", "migrate", "forecast", "carbon_budget_g", "period_ns", "submissions_ns", "most_moves", "most_preemptions", "reclaim_after_ns", "dry_run")
+    __slots__ = ("training", "batch", "serving", "congestion", "adapt_latency", "adapt_locality", "locality", "defer", "migrate", "forecast", "carbon_budget_g", "period_ns", "submissions_ns", "most_moves", "most_preemptions", "reclaim_after_ns", "dry_run", "local_moves_at_once", "local_moves_per_hour")
     TRAINING_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     SERVING_FIELD_NUMBER: _ClassVar[int]
@@ -1052,6 +1270,8 @@ class FleetPolicy(_message.Message):
     MOST_PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
     RECLAIM_AFTER_NS_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_MOVES_AT_ONCE_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_MOVES_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
     training: ClassPolicy
     batch: ClassPolicy
     serving: ClassPolicy
@@ -1069,7 +1289,9 @@ class FleetPolicy(_message.Message):
     most_preemptions: int
     reclaim_after_ns: int
     dry_run: bool
-    def __init__(self, training: _Optional[_Union[ClassPolicy, _Mapping]] = ..., batch: _Optional[_Union[ClassPolicy, _Mapping]] = ..., serving: _Optional[_Union[ClassPolicy, _Mapping]] = ..., congestion: _Optional[_Union[CongestionRules, _Mapping]] = ..., adapt_latency: _Optional[bool] = ..., adapt_locality: _Optional[bool] = ..., locality: _Optional[bool] = ..., defer: _Optional[bool] = ..., migrate: _Optional[bool] = ..., forecast: _Optional[bool] = ..., carbon_budget_g: _Optional[float] = ..., period_ns: _Optional[int] = ..., submissions_ns: _Optional[int] = ..., most_moves: _Optional[int] = ..., most_preemptions: _Optional[int] = ..., reclaim_after_ns: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    local_moves_at_once: int
+    local_moves_per_hour: int
+    def __init__(self, training: _Optional[_Union[ClassPolicy, _Mapping]] = ..., batch: _Optional[_Union[ClassPolicy, _Mapping]] = ..., serving: _Optional[_Union[ClassPolicy, _Mapping]] = ..., congestion: _Optional[_Union[CongestionRules, _Mapping]] = ..., adapt_latency: _Optional[bool] = ..., adapt_locality: _Optional[bool] = ..., locality: _Optional[bool] = ..., defer: _Optional[bool] = ..., migrate: _Optional[bool] = ..., forecast: _Optional[bool] = ..., carbon_budget_g: _Optional[float] = ..., period_ns: _Optional[int] = ..., submissions_ns: _Optional[int] = ..., most_moves: _Optional[int] = ..., most_preemptions: _Optional[int] = ..., reclaim_after_ns: _Optional[int] = ..., dry_run: _Optional[bool] = ..., local_moves_at_once: _Optional[int] = ..., local_moves_per_hour: _Optional[int] = ...) -> None: ...
 
 class Budget(_message.Message):
     __slots__ = ("money", "carbon_g")

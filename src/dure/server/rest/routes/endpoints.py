@@ -6,8 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from dure.api.endpoints import Endpoint, Endpoints
-from dure.domain.fleet.lifecycle import AttemptState
-from dure.server.handover import WHOLE, ready, shares
+from dure.server.handover import shares, weighted
 from dure.server.rest.door import Call, Reader, Speaks, answer, route
 from dure.server.rest.routes.jobs import JobId, visible_job
 from dure.server.rest.streams import MEDIA, Said, pause, streamed, undisturbed
@@ -54,16 +53,11 @@ async def _read(call: Call, job_id: str) -> Endpoints:
 
 def endpoints_of(attempts: Iterable[Attempt], parts: Mapping[int, float]) -> Iterator[Endpoint]:
     """Instances that are ready, each with its part of what its attempt gets."""
-    for attempt in attempts:
-        leaves = attempt.state is AttemptState.RELEASING
-        if attempt.attempt not in parts and not leaves:
-            continue
-        instances = ready(attempt)
-        for each in instances:
-            yield Endpoint(
-                address=each.address,
-                cluster=attempt.cluster,
-                attempt=attempt.attempt,
-                index=each.index,
-                weight=round(WHOLE * parts.get(attempt.attempt, 0.0) / len(instances)),
-            )
+    for attempt, each, weight in weighted(attempts, parts):
+        yield Endpoint(
+            address=each.address,
+            cluster=attempt.cluster,
+            attempt=attempt.attempt,
+            index=each.index,
+            weight=weight,
+        )

@@ -21,16 +21,18 @@ from dure.api.job_views import (
 )
 from dure.api.jobs import JobSpec
 from dure.domain.fleet.lifecycle import JobPhase
+from dure.domain.fleet.workloads import WorkloadKind
 from dure.server.edits import cancel, edit
 from dure.server.rest.desk import Desk
 from dure.server.rest.door import Call, Reader, Speaks, Writer, answer, parsed, route
+from dure.server.rest.migration_views import with_migration, with_step
 from dure.server.rest.problems import RefusedError, not_found
 from dure.server.rest.revisions import stamped
 from dure.server.rest.streams import MEDIA, Said, pause, streamed, undisturbed
 from dure.server.rest.submitting import Owner, check, owner_of, submission_of
 from dure.server.rest.views import job_document, job_explanation, job_summary
 from dure.stores.repos.jobs import JobFilter
-from dure.stores.rows import Attempt, Job
+from dure.stores.rows import Attempt, Job, Migration
 from dure.stores.transaction import Transaction
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -132,9 +134,17 @@ async def list_jobs(call: Reader, query: Annotated[JobQuery, Query()]) -> Respon
             limit=query.limit,
             newest_first=query.order is SortOrder.NEWEST,
         )
-    return answer(
-        Page[JobSummary](items=[job_summary(row) for row in page.rows], cursor=page.cursor)
-    )
+        services = [row.id for row in page.rows if row.spec["kind"] == WorkloadKind.SERVING.value]
+        attempts: dict[str, list[Attempt]] = {}
+        for each in await tx.attempts.unfinished_of(services):
+            attempts.setdefault(each.job_id, []).append(each)
+        moves = await tx.migrations.unfinished({row.id for row in page.rows})
+    moving = {move.job_id: move for move in moves}
+    items = [
+        with_step(job_summary(row, attempts.get(row.id, ())), moving.get(row.id))
+        for row in page.rows
+    ]
+    return answer(Page[JobSummary](items=items, cursor=page.cursor))
 
 
 def _scoped(call: Call, query: JobQuery) -> JobFilter | None:
@@ -164,30 +174,46 @@ async def visible_job(tx: Transaction, call: Call, job_id: str) -> Job:
     return row
 
 
-async def _read(call: Call, job_id: str) -> tuple[Job, tuple[Attempt, ...]]:
+async def _read(call: Call, job_id: str) -> tuple[Job, tuple[Attempt, ...], Migration | None]:
     async with call.desk.services.state.reading() as tx:
-        return await visible_job(tx, call, job_id), await tx.attempts.of_job(job_id)
+        return (
+            await visible_job(tx, call, job_id),
+            await tx.attempts.of_job(job_id),
+            await tx.migrations.latest(job_id),
+        )
+
+
+async def _reread(tx: Transaction, job_id: str) -> tuple[Job, JobDocument]:
+    row, attempts = await tx.jobs.get(job_id), await tx.attempts.of_job(job_id)
+    return row, _document(row, attempts, await tx.migrations.latest(job_id))
+
+
+def _document(row: Job, attempts: tuple[Attempt, ...], move: Migration | None) -> JobDocument:
+    return with_step(with_migration(job_document(row, attempts), move), move)
 
 
 @route(router, "GET", "/{id}", Speaks(gives=JobDocument))
 async def get_job(call: Reader, id: JobId) -> Response:  # noqa: A002 - the interface's word
     """Show a job with its attempts."""
-    row, attempts = await _read(call, id)
-    return stamped(answer(job_document(row, attempts)), row.revision)
+    row, attempts, move = await _read(call, id)
+    return stamped(answer(_document(row, attempts, move)), row.revision)
 
 
 @route(router, "PATCH", "/{id}", Speaks(JobEdit, JobDocument))
 async def edit_job(call: Writer, id: JobId) -> Response:  # noqa: A002 - the interface's word
-    """Give a job another priority, suspend it or let it go on; one that has ended stays so."""
+    """Give a job another priority, suspend it or let it go on, pin it where it is or not any more;
+    one that has ended stays as it is."""
     wanted = parsed(JobEdit, await call.body())
     async with call.desk.changing() as change:
         tx = change.tx
         row = await visible_job(tx, call, id)
-        event = await edit(tx, row, priority=wanted.priority, suspended=wanted.suspend)
+        event = await edit(
+            tx, row, priority=wanted.priority, suspended=wanted.suspend, pinned=wanted.pinned
+        )
         if event is not None:
             await change.note(call.caller, event, "job.edit", id, **event.data)
-        row, attempts = await tx.jobs.get(id), await tx.attempts.of_job(id)
-    return stamped(answer(job_document(row, attempts)), row.revision)
+        row, document = await _reread(tx, id)
+    return stamped(answer(document), row.revision)
 
 
 @route(router, "POST", "/{id}/cancel", Speaks(gives=JobDocument, status=202))
@@ -199,8 +225,8 @@ async def cancel_job(call: Writer, id: JobId) -> Response:  # noqa: A002 - the i
         event = await cancel(tx, id, call.caller.actor)
         if event is not None:
             await change.note(call.caller, event, "job.cancel", id)
-        row, attempts = await tx.jobs.get(id), await tx.attempts.of_job(id)
-    return stamped(answer(job_document(row, attempts), 202), row.revision)
+        row, document = await _reread(tx, id)
+    return stamped(answer(document, 202), row.revision)
 
 
 @route(router, "GET", "/{id}/wait", Speaks(gives=JobDocument))
@@ -211,11 +237,11 @@ async def wait_for_job(
 ) -> Response:
     """Answer when the job has ended, or at the latest after the timeout, with how it stands."""
     until_s = time.monotonic() + min(query.timeout, call.desk.limits.wait_s)
-    row, attempts = await _read(call, id)
+    row, attempts, move = await _read(call, id)
     while not row.phase.ended and time.monotonic() < until_s:
         await pause(call.desk)
-        row, attempts = await _read(call, id)
-    return stamped(answer(job_document(row, attempts)), row.revision)
+        row, attempts, move = await _read(call, id)
+    return stamped(answer(_document(row, attempts, move)), row.revision)
 
 
 @route(router, "GET", "/{id}/watch", Speaks(media=MEDIA))
@@ -228,8 +254,8 @@ async def watch_job(call: Reader, id: JobId) -> Response:  # noqa: A002 - the in
 async def _changes(call: Call, job_id: str) -> AsyncIterator[Said]:
     before = ""
     while True:
-        row, _ = await undisturbed(_read(call, job_id))
-        text = job_summary(row).model_dump_json()
+        row, _, move = await undisturbed(_read(call, job_id))
+        text = with_step(job_summary(row), move).model_dump_json()
         if text != before:
             before = text
             yield Said("job", text, str(row.revision))
@@ -241,5 +267,5 @@ async def _changes(call: Call, job_id: str) -> AsyncIterator[Said]:
 @route(router, "GET", "/{id}/explain", Speaks(gives=JobExplanation))
 async def explain_job(call: Reader, id: JobId) -> Response:  # noqa: A002 - the interface's word
     """Say why a job is where it is, what that costs, what else there was, or why it waits."""
-    row, attempts = await _read(call, id)
-    return answer(job_explanation(row, attempts))
+    row, attempts, move = await _read(call, id)
+    return answer(with_migration(job_explanation(row, attempts), move))

@@ -20,7 +20,7 @@ from dure.stores.rows import Attempt
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 _MEDIA = "text/plain"
-_FORWARDED = "Dure-Forwarded"
+FORWARDED = "Dure-Forwarded"
 """Set on what one server asks of another, so that two do not ask each other for ever."""
 _CONNECT_S = 5.0
 
@@ -84,7 +84,7 @@ async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byt
 
 async def _elsewhere(call: Call, where: NotLinkedHere) -> AsyncIterator[bytes]:
     """The same from the server that has the link, as the same asker."""
-    if not where.url or _FORWARDED.lower() in call.request.headers:
+    if not where.url or FORWARDED.lower() in call.request.headers:
         raise RefusedError(
             503, "not-linked", f"{where.what}; {where.remedy}", headers={"Retry-After": "5"}
         )
@@ -94,7 +94,7 @@ async def _elsewhere(call: Call, where: NotLinkedHere) -> AsyncIterator[bytes]:
     request = client.build_request(
         "GET",
         f"{asked.path}?{asked.query}",
-        headers={"Authorization": call.request.headers["authorization"], _FORWARDED: "1"},
+        headers={"Authorization": call.request.headers["authorization"], FORWARDED: "1"},
     )
     try:
         response = await client.send(request, stream=True)

@@ -24,11 +24,13 @@ _PATH = "/{name}/nodes/{node}/partition"
 
 @route(router, "POST", _PATH, Speaks(PartitionRequest, PartitionDocument, status=202))
 async def partition_node(call: Admin, name: ClusterName, node: NodePath) -> Response:
-    """Have a node's devices divided anew; refused by its cluster while anything uses them.
+    """Have a node's devices divided anew; refused by its cluster while anything uses them, unless
+    that is to be moved first.
 
     Asked again while it is under way it is the same wish.
     """
-    layout = (await call.document(PartitionRequest)).layout
+    asked = await call.document(PartitionRequest)
+    layout = asked.layout
     async with call.desk.changing() as change:
         tx = change.tx
         await _check_node(tx, name, node)
@@ -43,7 +45,7 @@ async def partition_node(call: Admin, name: ClusterName, node: NodePath) -> Resp
             )
         if wish is None or wish.phase.ended:
             wish = await tx.partitions.ask(
-                Partition(name, node, layout, number, asked_ns=change.now_ns)
+                Partition(name, node, layout, number, asked.drain, asked_ns=change.now_ns)
             )
             data = {"node": node, "layout": layout, "phase": wish.phase.value}
             event = NewEvent(CHANGED, name, data=data)
@@ -84,6 +86,7 @@ def partition_document(row: Partition) -> PartitionDocument:
     return PartitionDocument(
         node=row.node,
         layout=row.layout,
+        drain=row.drain,
         phase=row.phase,
         reason=row.reason,
         asked_at=moment_text(row.asked_ns),

@@ -16,6 +16,7 @@ from dure.server.rest.named import Named, Part, part_of
 from dure.server.rest.problems import not_found, wrong
 from dure.server.rest.revisions import IF_MATCH, IF_NONE_MATCH, stamped
 from dure.server.specs import pool_spec
+from dure.server.virtual.checking import check_pool_of_virtual
 from dure.stores.rows import NewEvent, Pool
 from dure.stores.transaction import Transaction
 
@@ -61,6 +62,7 @@ async def put_pool(call: Admin, name: PoolName) -> Response:
             new = Pool(name, tenant, spec)
             return new if before is None else replace(before, tenant=tenant, spec=spec)
 
+        await check_pool_of_virtual(change.tx, name, Pool(name, tenant, spec))
         row, new, changed = await Named(change.tx.pools, "pool").put(call, (name,), made)
         if changed:
             event = NewEvent("pool.changed", name, tenant)
@@ -72,6 +74,7 @@ async def put_pool(call: Admin, name: PoolName) -> Response:
 async def delete_pool(call: Admin, name: PoolName) -> Response:
     """Remove a pool; jobs that name it wait until it is there again."""
     async with call.desk.changing() as change:
+        await check_pool_of_virtual(change.tx, name, None)
         row = await Named(change.tx.pools, "pool").remove(call, (name,))
         event = NewEvent("pool.changed", name, row.tenant)
         await change.note(call.caller, event, "pool.remove", name)
