@@ -21,7 +21,7 @@ class Load:
     file: Path
     calm_per_s: float = 12.0
     rush_per_s: float = 48.0
-    ramp_s: float = 12.0
+    ramp_s: float = 15.0
     _rush_s: float | None = None
 
     def rush(self, now_s: float) -> None:
