@@ -48,6 +48,8 @@ EVERYTHING_OF_A_MEMBER: dict[str, Any] = {
     "imagePullSecrets": [{"name": "registry"}],
     "deviceClass": {"create": True},
     "partitioner": {"enabled": True},
+    "routes": {"enabled": True},
+    "virtual": {"enabled": True},
     "nodeSelector": {"kubernetes.io/os": "linux"},
     "tolerations": [{"operator": "Exists"}],
     "podAnnotations": {"example.com/team": "platform"},
@@ -93,6 +95,8 @@ def test_the_members_chart_says_what_the_manifests_say() -> None:
         "tenants": [{"name": "team"}],
         "deviceClass": {"create": True},
         "partitioner": {"enabled": True},
+        "routes": {"enabled": True},
+        "virtual": {"enabled": True},
         "podDisruptionBudget": {"enabled": False},
     }
     made = {key(thing): thing for thing in rendered("dure-member", values)}

@@ -17,6 +17,7 @@ from dure.kube.access import load_access
 from dure.kube.client import KubeClient
 from dure.member.clock import FleetClock
 from dure.member.core.desk import Desk
+from dure.member.core.warmup import warm_up
 from dure.member.door.door import Door
 from dure.member.door.mirrors import Mirrors
 from dure.member.kube.carrier import KubeCarrier
@@ -96,6 +97,7 @@ async def serve(options: MemberOptions) -> None:
 
     tracer = make_tracer("dure-member", options.environment)
     async with metrics_shown(options.metrics, read), _closing(tracer):
+        await asyncio.to_thread(warm_up)
         while True:
             async with _parts(options) as parts:
                 await parts.election.lead()
