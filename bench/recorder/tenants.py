@@ -32,7 +32,11 @@ class Tenants:
     def warm_up(self) -> dict[str, Any]:
         """The machine, as the tenants see it."""
         seen: dict[str, Any] = {}
-        for name in (BEST_EFFORT, *HIGH_PRIORITY.values()):
+        names = (BEST_EFFORT, *HIGH_PRIORITY.values())
+        self.workers.ask_to_build(names)
+        for error in self.workers.built(names).values():
+            raise error
+        for name in names:
             seen = self.workers.warm_up(name)
         return seen
 

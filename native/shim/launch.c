@@ -7,12 +7,16 @@
 #include "shim.h"
 
 /* One launch in so many is timed, as the agent says; sooner while its duration is unknown, but not
- * for ever where a program launches ever new shapes, and rarely once it was timed often. */
+ * for ever where a program launches ever new shapes, and rarely once it was timed often. A tenant
+ * that is alone is timed for those who may come: each event between its kernels costs it a gap. */
 #define UNKNOWN_SOONER 8
 #define CREDIT_EVERY 32   /* launches that earn another */
 #define WELL_KNOWN 8      /* timed so often */
-#define ALONE_EVERY 512
 #define WELL_KNOWN_LATER 4
+#define ALONE_EVERY 2048
+#define ALONE_GRAPH_EVERY 64 /* one of these is as long as many kernels */
+#define HALF_KNOWN 4         /* timed so often; from then on, alone, the rest may take its time */
+#define ALONE_LATER 16
 
 struct call {
     struct dure_shape shape;
@@ -47,9 +51,12 @@ static uint64_t sample_after(struct dure_device *device, const struct dure_guess
 {
     if (guess->timed == 0 && device->credit != 0)
         return launch->graph ? 0 : every / UNKNOWN_SOONER;
-    if (guess->timed < WELL_KNOWN || launch->graph)
-        return every;
-    uint64_t later = gated ? every * WELL_KNOWN_LATER : ALONE_EVERY;
+    bool known = guess->timed >= WELL_KNOWN;
+    if (gated)
+        return known && !launch->graph ? every * WELL_KNOWN_LATER : every;
+    if (!known)
+        return guess->timed < HALF_KNOWN || launch->graph ? every : every * ALONE_LATER;
+    uint64_t later = launch->graph ? ALONE_GRAPH_EVERY : ALONE_EVERY;
     return later > every ? later : every;
 }
 

@@ -13,9 +13,10 @@
 #define STEPS 4                /* markers within the in-flight bound */
 #define STEP_NS 60000ull       /* but not for less than this, where the bound leaves room */
 #define AHEAD_STEP_NS (DURE_RUN_AHEAD_NS / 8) /* where the device itself waits for others */
-#define FREE_STEP_NS 4000000ull /* between markers where nothing is bounded */
+/* Between markers where nothing is bounded: waits of the program show its progress. */
+#define FREE_STEP_NS 16000000ull
 #define STEP_LAUNCHES 64
-#define FREE_STEP_LAUNCHES 512
+#define FREE_STEP_LAUNCHES 2048
 #define OTHERS 4               /* streams asked about after a wait on another */
 
 cu_stream dure_stream_named(cu_stream stream, bool per_thread)

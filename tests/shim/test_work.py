@@ -129,6 +129,15 @@ def test_few_launches_are_timed_when_all_are_known(kit: Kit, agent: StubAgent) -
     assert 5 < timed < 20000 / 64
 
 
+def test_a_tenant_alone_has_few_events_between_its_kernels_once_all_are_known(
+    kit: Kit, agent: StubAgent
+) -> None:
+    agent.segments.set_sample_every(16)
+    done = kit.drive("mix:60000:20", "records", "mix:60000:20", "records", socket=agent.path)
+    learning, later = (int(line.split()[1]) for line in done.lines[:2])
+    assert later - learning < 60 * 2.5  # of 60 thousand launches
+
+
 def test_threads_that_pass_lightly_lose_no_launch(kit: Kit, agent: StubAgent) -> None:
     agent.segments.set_sample_every(16)
     done = kit.drive("launch:1", "sync", "threads:6:2:3000", "leftovers", socket=agent.path)

@@ -1,7 +1,14 @@
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dure.bench.kernel import equal, finite_jobs, kills, overhead, sets, switching
+from dure.bench.kernel.bed import Surroundings
 from dure.bench.kernel.orders import Answer
+from dure.bench.kernel.shard import Settings
+from dure.bench.kernel.specials import SPECIALS
+from dure.bench.kernel.store import Store
 
 
 def passed(verdicts: list[Any]) -> list[bool | None]:
@@ -52,13 +59,39 @@ def test_a_program_that_failed_is_no_match() -> None:
 
 def test_overhead_is_judged_by_speed_and_by_launch() -> None:
     found: dict[str, Any] = {
-        "tenants": {"train": {"plain": [10.0], "dure": [9.95], "speeds": [0.995]}},
+        "tenants": {"train": {"plain": [10.0], "dure": [9.95], "by_pair": [[0.995], [0.993]]}},
         "launch_ns": {"extra_median_ns": 300.0},
     }
     assert passed(overhead.verdicts(found)) == [True, True]
-    found["tenants"]["train"]["speeds"] = [0.98]
+    found["tenants"]["train"]["by_pair"] = [[0.98], [0.99]]
     found["launch_ns"]["extra_median_ns"] = 600.0
     assert passed(overhead.verdicts(found)) == [False, False]
+
+
+@pytest.mark.parametrize("name", sorted(SPECIALS))
+def test_without_time_nothing_is_begun_and_what_is_missing_is_said(
+    tmp_path: Path, name: str
+) -> None:
+    """Surroundings in which nothing can start: whatever is begun fails."""
+    nowhere = Surroundings(worker=("/nowhere",), agent=("/nowhere",))
+    hurried = Settings(limit_s=1.0)
+    special = SPECIALS[name]
+    found = special.run(Store(tmp_path), hurried, nowhere, lambda _: None)
+    assert not special.complete(found, hurried)
+    assert special.verdicts(found) == [] or name in {"equal", "switch"}
+
+
+def test_overhead_that_was_measured_is_not_measured_again(tmp_path: Path) -> None:
+    tenant = {"plain": [10.0], "dure": [9.95], "by_pair": [[0.995]]}
+    kept = {
+        "tenants": {each.name: tenant for each in overhead.TENANTS},
+        "launch_ns": {"extra_median_ns": 300.0},
+    }
+    Store(tmp_path).note("parts", kept)
+    nowhere = Surroundings(worker=("/nowhere",), agent=("/nowhere",))
+    found = overhead.run(Store(tmp_path), Settings(), nowhere, lambda _: None)
+    assert found == kept
+    assert overhead.complete(found, Settings())
 
 
 def test_switches_are_judged_by_their_tail_errors_and_losses() -> None:
@@ -66,6 +99,15 @@ def test_switches_are_judged_by_their_tail_errors_and_losses() -> None:
     assert passed(switching.verdicts(good)) == [True, True, True]
     bad = {"waits_ms": [10.0] * 90 + [80.0] * 10, "errors": ["gone"], "forgotten": ["train"]}
     assert passed(switching.verdicts(bad)) == [False, False, False]
+
+
+def test_what_was_forgotten_once_stays_told_and_so_does_a_tenant_that_is_gone() -> None:
+    before = {"serve": {"weight": 2.0}, "train": {"weight": 1.0}}
+    assert switching.forgotten([], before, before) == []
+    changed = {**before, "train": {"weight": 3.0}}
+    assert switching.forgotten([], before, changed) == ["train"]
+    assert switching.forgotten(["train"], before, before) == ["train"], "the next round is well"
+    assert switching.forgotten(["train"], before, {"train": {"weight": 1.0}}) == ["serve", "train"]
 
 
 def test_kills_need_their_number_and_no_harm() -> None:
@@ -87,3 +129,20 @@ def test_finite_jobs_are_judged_by_their_mean_beside_mps() -> None:
     assert passed(finite_jobs.verdicts(found)) == [True, None]
     found["jct_s"]["jct"] = {job.name: 86.0 for job in finite_jobs.JOBS}
     assert passed(finite_jobs.verdicts(found))[0] is False
+
+
+def test_finite_jobs_of_another_length_are_not_mixed_with_those_that_were_kept(
+    tmp_path: Path,
+) -> None:
+    """Surroundings in which nothing can start: whatever is not kept fails, or is missing."""
+    times = {job.name: 10.0 for job in finite_jobs.JOBS}
+    kept = {"scale": 0.5, "rates": {}, "jct_s": dict.fromkeys(("mps", "jct", "jct-mps"), times)}
+    Store(tmp_path).note("parts", kept)
+    nowhere = Surroundings(worker=("/nowhere",), agent=("/nowhere",))
+    told: list[str] = []
+    for scale, found_again in ((0.5, True), (1.0, False)):
+        settings = Settings(limit_s=1.0, scale=scale)
+        found = finite_jobs.run(Store(tmp_path), settings, nowhere, told.append)
+        assert found["scale"] == scale
+        assert finite_jobs.complete(found, settings) is found_again
+        assert any("another length" in line for line in told) is not found_again

@@ -3,16 +3,28 @@
 import time
 
 from dure.bench.kernel.loads import Work
-from dure.bench.kernel.worker import introduce, serve
+from dure.bench.kernel.worker import Seen, introduce, serve
 
 STEP_S = {"toy-fast": 0.001, "toy-slow": 0.002}
 
 
+class ToyProgram:
+    def __init__(self, step_s: float) -> None:
+        self._step_s = step_s
+        self._built = False
+
+    def build(self) -> None:
+        self._built = True
+
+    def warm(self, *, tune: bool) -> tuple[Work, Seen]:
+        assert self._built
+        work = Work(lambda: time.sleep(self._step_s), lambda: None, lambda: None)
+        return work, {"gpu": "toy", "tuned": tune}
+
+
 def main() -> None:
     channel, workload = introduce()
-    step_s = STEP_S[workload]
-    work = Work(lambda: time.sleep(step_s), lambda: None, lambda: None)
-    serve(channel, lambda: (work, {"gpu": "toy"}))
+    serve(channel, ToyProgram(STEP_S[workload]))
 
 
 if __name__ == "__main__":

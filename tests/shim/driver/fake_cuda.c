@@ -35,7 +35,7 @@ static struct stream streams[MOST];
 static struct event events[MOST];
 static uint64_t taken_bytes;
 static __thread void *current;
-static int primary, streams_open, events_open;
+static int primary, streams_open, events_open, records;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct { uint64_t key, bytes; } blocks[MOST];
 
@@ -262,6 +262,7 @@ API int cuEventRecord(void *handle, void *stream)
     struct stream *on = stream_of(stream, 0);
     if (on->capturing)
         trail("record on %ld captured\n", number_of(on));
+    __atomic_fetch_add(&records, 1, __ATOMIC_RELAXED);
     uint64_t now = now_ns();
     events[(uintptr_t)handle].at_ns = on->end_ns > now ? on->end_ns : now;
     return 0;
@@ -442,4 +443,5 @@ static int resolve(const char *symbol, void **answer, int version, uint64_t flag
 /* For tests. */
 API int fake_open_events(void) { return events_open; }
 API int fake_open_streams(void) { return streams_open; }
+API int fake_records(void) { return __atomic_load_n(&records, __ATOMIC_RELAXED); }
 API uint64_t fake_taken_bytes(void) { return taken_bytes; }

@@ -5,6 +5,7 @@
  *   stream  sleep:MS  say:TEXT
  *   alloc:MIB  create:MIB  free  info  copyin:BYTES  copyout  fork  exec ...  threads:N:US:COUNT
  *   burn:COUNT:US  train:COUNT:US  cold:COUNT:US  deep:COUNT:US  fds  leftovers  report:NS
+ *   mix:COUNT:SHAPES  records
  *   progress:DONE
  */
 #include <dlfcn.h>
@@ -165,6 +166,18 @@ static void train(unsigned long count, unsigned us)
     launch_fn *go = (launch_fn *)find("cuLaunchKernel", "cuLaunchKernel");
     for (unsigned long index = 0; index < count; index++)
         go(kernel_name, us, 1, 1, 256, 1, 1, 0, stream_now, NULL, NULL);
+}
+
+/* As training does: the same many kernels, over and over, some 10 us each, and seldom a wait. */
+static void mix(unsigned long count, unsigned shapes)
+{
+    launch_fn *go = (launch_fn *)find("cuLaunchKernel", "cuLaunchKernel");
+    for (unsigned long index = 0; index < count; index++) {
+        unsigned shape = (unsigned)(index % 1000) * 7 % shapes;
+        go(kernel_name, 5 + shape % 10, 1, 1, 32, 1 + shape / 10, 1, 0, stream_now, NULL, NULL);
+        if (index % 4000 == 3999)
+            CALL("cuStreamSynchronize", "cuStreamSynchronize", (void *), stream_now);
+    }
 }
 
 #define COLD_BYTES (64u << 20)
@@ -350,6 +363,8 @@ static void step(const char *what, const char *value)
         burn((unsigned)number, (unsigned)atoi(more + 1));
     else if (strcmp(what, "train") == 0 && more != NULL)
         train(number, (unsigned)atoi(more + 1));
+    else if (strcmp(what, "mix") == 0 && more != NULL)
+        mix(number, (unsigned)atoi(more + 1));
     else if (strcmp(what, "cold") == 0 && more != NULL)
         cold((unsigned)number, (unsigned)atoi(more + 1));
     else if (strcmp(what, "deep") == 0 && more != NULL)
@@ -374,6 +389,8 @@ static void step(const char *what, const char *value)
     else if (strcmp(what, "leftovers") == 0)
         printf("leftovers %d %d\n", CALL("fake_open_events", "", (void), ),
                CALL("fake_open_streams", "", (void), ));
+    else if (strcmp(what, "records") == 0)
+        printf("records %d\n", CALL("fake_records", "", (void), ));
     else if (strcmp(what, "report") == 0 || strcmp(what, "progress") == 0)
         report(what, number);
     else if (strcmp(what, "say") == 0)

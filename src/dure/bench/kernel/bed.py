@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,7 @@ from dure.bench.kernel.agents import BenchAgent
 from dure.bench.kernel.mps import mps_daemon
 from dure.bench.kernel.rows import ROWS, Row, Substrate
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
-from dure.bench.kernel.workers import WORKER, Workers
+from dure.bench.kernel.workers import WORKER, WorkerError, Workers
 from dure.domain.errors import DureError
 
 _PIPE = "CUDA_MPS_PIPE_DIRECTORY"
@@ -52,6 +52,7 @@ class Bed:
         self._stack.callback(self.workers.close)
         self._agents: dict[Substrate, BenchAgent] = {}
         self._mps: dict[str, str] | None = None
+        self._built: dict[str, WorkerError | None] = {}
         self._warm: set[str] = set()
 
     def __enter__(self) -> "Bed":
@@ -82,12 +83,30 @@ class Bed:
                 prefix = agent.prefix(tenant, targets_ms.get(tenant.name))
             self.workers.start(name, tenant.workload, environment, prefix)
 
+    def build(self, rows: Iterable[Row]) -> None:
+        """Have the workers of rows that were started build their work, all at once.
+
+        One that fails says so when it is to warm up.
+        """
+        names = [worker_name(row, tenant) for row in rows for tenant in self.scenario.tenants]
+        wanted = [
+            name
+            for name in dict.fromkeys(names)
+            if name in self.workers and name not in self._built
+        ]
+        self.workers.ask_to_build(wanted)
+        failed = self.workers.built(wanted)
+        self._built |= {name: failed.get(name) for name in wanted}
+
     def warm(self, row: Row) -> dict[str, Any]:
         """Warm up the workers of a row, one after another, so that none tunes beside another."""
+        self.build((row,))
         seen: dict[str, Any] = {}
         for tenant in self.scenario.tenants:
             name = worker_name(row, tenant)
             if name not in self._warm:
+                if (failed := self._built[name]) is not None:
+                    raise failed
                 seen = self.workers.warm_up(name)
                 self._warm.add(name)
         return seen

@@ -7,11 +7,10 @@ Speaks to the driver library itself, so that the shim is in the path as with any
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any
 
 from dure.bench.kernel.launch_cost import checked, first_context
 from dure.bench.kernel.loads import Work
-from dure.bench.kernel.worker import introduce, serve
+from dure.bench.kernel.worker import Seen, introduce, serve
 
 PTX = b""".version 7.0
 .target sm_70
@@ -52,6 +51,10 @@ class EmulatedProgram:
     """One stream of modelled kernels."""
 
     def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+
+    def build(self) -> None:
+        """Connect to the driver."""
         self._driver = ctypes.CDLL("libcuda.so.1")
         first_context(self._driver)
         module, function, stream = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
@@ -61,11 +64,20 @@ class EmulatedProgram:
             self._driver.cuModuleGetFunction(ctypes.byref(function), module, b"dure_spin"),
         )
         checked("stream", self._driver.cuStreamCreate(ctypes.byref(stream), 1))
-        self._function, self._stream, self._shape = function, stream, shape
-        self._values = [ctypes.c_uint64(value) for value in (shape.work_ns, shape.bytes_moved, 0)]
+        self._function, self._stream = function, stream
+        values = (self._shape.work_ns, self._shape.bytes_moved, 0)
+        self._values = [ctypes.c_uint64(value) for value in values]
         self._parameters = (ctypes.c_void_p * 3)(
             *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in self._values)
         )
+
+    def warm(self, *, tune: bool) -> tuple[Work, Seen]:
+        """A few steps; there is nothing to tune."""
+        del tune
+        for _ in range(5):
+            self.step()
+        self.synchronize()
+        return Work(self.step, self.spin, self.synchronize), {"gpu": "emulated"}
 
     def step(self) -> None:
         """Submit one step."""
@@ -92,19 +104,10 @@ class EmulatedProgram:
         checked("query", code)
 
 
-def warm(workload: str) -> tuple[Work, dict[str, Any]]:
-    """The modelled work."""
-    program = EmulatedProgram(SHAPES[workload])
-    for _ in range(5):
-        program.step()
-    program.synchronize()
-    return Work(program.step, program.spin, program.synchronize), {"gpu": "emulated"}
-
-
 def main() -> None:
     """The command line."""
     channel, workload = introduce()
-    serve(channel, lambda: warm(workload))
+    serve(channel, EmulatedProgram(SHAPES[workload]))
 
 
 if __name__ == "__main__":

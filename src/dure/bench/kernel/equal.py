@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from typing import Any
 
 from dure.bench.kernel.agents import BenchAgent
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
+from dure.bench.kernel.budget import Budget
 from dure.bench.kernel.orders import POISSON, Order
 from dure.bench.kernel.rows import ROWS, Row
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
@@ -21,6 +24,8 @@ from dure.sim.benches.report import Grid, Verdict, percent
 PROGRAMS = ("eager", "graph", "compiled", "libraries", "cupy", "jax")
 SECONDS = 4.0
 LIMIT_S = 150.0
+PLAIN_S, BESIDE_S, START_S = 45.0, 20.0, 45.0
+"""What all programs at once, one beside the service, and its start take."""
 WATCH_S = 0.25
 TARGET_MS = 20.0
 LOAD_PER_S = 150.0
@@ -32,33 +37,53 @@ _BESIDE = BenchScenario(
     (BenchTenant("service", "encoder-infer", POISSON, Role.SERVICE, per_s=LOAD_PER_S),),
     slo_factor=1.0,
 )
+PLAIN = ("plain", "again")
 _ROWS = {"gated": ROWS["slo"], "moved": ROWS["hybrid-mps"]}
 
 
-def run(
-    store: Store, _settings: Settings, surroundings: Surroundings, tell: Tell
-) -> dict[str, Any]:
+def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell) -> dict[str, Any]:
     """Each program plain twice, then beside a service on both substrates."""
     found = store.noted("parts") or {name: {} for name in PROGRAMS}
-    for attempt in ("plain", "again"):
-        for name in PROGRAMS:
-            if _missing(found[name], attempt):
-                found[name][attempt] = _run_program(name, [], surroundings.isolated)
-                tell(f"{name}, {attempt}: {_brief(found[name][attempt])}")
+    budget = Budget.of(settings.limit_s)
+
+    def keep(key: str, name: str, part: dict[str, Any]) -> None:
+        found[name][key] = part
         store.note("parts", found)
+        tell(f"{name}, {key}: {_brief(part)}")
+
+    for attempt in PLAIN:
+        names = [name for name in PROGRAMS if _missing(found[name], attempt)]
+        if names and budget.holds(PLAIN_S):
+            _run_plain(names, surroundings, partial(keep, attempt))
     for key, row in _ROWS.items():
-        if not any(_missing(found[name], key) for name in PROGRAMS):
+        names = [name for name in PROGRAMS if _missing(found[name], key)]
+        if not names or not budget.holds(START_S + BESIDE_S):
             continue
         with Bed(_BESIDE, surroundings, shares_daemon=False) as bed:
             bed.start(row, {"service": TARGET_MS})
             bed.warm(row)
             bed.agent(row.substrate).set_policy(row.policy)
-            for name in PROGRAMS:
-                if _missing(found[name], key):
-                    found[name][key] = _run_beside(bed, row, name)
-                    tell(f"{name}, {key}: {_brief(found[name][key])}")
-                    store.note("parts", found)
+            for name in names:
+                if budget.holds(BESIDE_S):
+                    keep(key, name, _run_beside(bed, row, name))
     return found
+
+
+def complete(found: dict[str, Any], _settings: Settings) -> bool:
+    """Whether every program was run in every way; one that cannot run was."""
+    return all(key in found.get(name, {}) for name in PROGRAMS for key in (*PLAIN, *_ROWS))
+
+
+def _run_plain(
+    names: Sequence[str],
+    surroundings: Surroundings,
+    keep: Callable[[str, dict[str, Any]], None],
+) -> None:
+    """All at once: what they compute does not depend on who shares the GPU with them."""
+    with ThreadPoolExecutor(len(names)) as pool:
+        runs = {pool.submit(_run_program, name, [], surroundings.isolated): name for name in names}
+        for done in as_completed(runs):
+            keep(runs[done], done.result())
 
 
 def _missing(program: dict[str, Any], key: str) -> bool:
@@ -134,7 +159,7 @@ def _brief(part: dict[str, Any]) -> str:
 
 def judge(program: dict[str, Any], key: str) -> tuple[bool, str]:
     """Whether a run under Dure gave what plain runs give, and in what sense."""
-    parts = [program.get(which, {"error": "not run"}) for which in ("plain", "again", key)]
+    parts = [program.get(which, {"error": "not run"}) for which in (*PLAIN, key)]
     for part in parts:
         if "error" in part:
             return False, part["error"]

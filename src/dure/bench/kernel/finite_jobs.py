@@ -1,10 +1,10 @@
 """Four trainings of known length that arrive one after another: mean completion time."""
 
-import time
 from typing import Any
 
 from dure.bench.common.statistics import mean
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
+from dure.bench.kernel.budget import Budget
 from dure.bench.kernel.orders import FINITE, TRAIN, Order
 from dure.bench.kernel.rows import MPS, ROWS, Row
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
@@ -28,12 +28,17 @@ _SCENARIO = BenchScenario("jct", "four finite trainings", JOBS)
 
 
 def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell) -> dict[str, Any]:
-    """Each way of sharing once; a way that was measured is kept."""
-    kept = store.noted("parts") or {"rates": {}, "jct_s": {}}
+    """Each way of sharing once; a way that was measured with jobs of this length is kept."""
+    kept = store.noted("parts")
+    if kept is not None and kept.get("scale") != settings.scale:
+        tell("what was measured before was measured with jobs of another length: begun anew")
+        kept = None
+    if kept is None:
+        kept = {"scale": settings.scale, "rates": {}, "jct_s": {}}
     wanted = [ROWS[name] for name in _ROWS if not settings.rows or name in settings.rows]
-    until_s = time.monotonic() + settings.limit_s
+    budget = Budget.of(settings.limit_s)
     for row in (row for row in wanted if row.name not in kept["jct_s"]):
-        if time.monotonic() + START_S + settings.scale * sum(ALONE_S) > until_s:
+        if not budget.holds(START_S + settings.scale * sum(ALONE_S)):
             tell(f"no time for {row.name}: run the same command again")
             break
         with Bed(_SCENARIO, surroundings, shares_daemon=False) as bed:
@@ -43,6 +48,7 @@ def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell
                 bed.agent(row.substrate).set_policy(row.policy)
             if not kept["rates"]:
                 kept["rates"] = _rates(bed, row)
+                store.note("parts", kept)
             orders = _orders(row, kept["rates"], settings.scale)
             answers = bed.workers.measure(orders, {"report": row.substrate.managed})
             kept["jct_s"][row.name] = {
@@ -51,7 +57,14 @@ def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell
             }
         store.note("parts", kept)
         tell(f"{row.name}: mean {mean(list(kept['jct_s'][row.name].values())):.1f} s")
-    return {**kept, "scale": settings.scale}
+    return kept
+
+
+def complete(found: dict[str, Any], settings: Settings) -> bool:
+    """Whether every way was measured."""
+    return all(
+        name in found["jct_s"] for name in _ROWS if not settings.rows or name in settings.rows
+    )
 
 
 def _rates(bed: Bed, row: Row) -> dict[str, float]:

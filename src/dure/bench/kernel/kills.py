@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
+from dure.bench.kernel.budget import Budget
 from dure.bench.kernel.orders import POISSON, TRAIN, Order
 from dure.bench.kernel.rows import ROWS, Row, Substrate
 from dure.bench.kernel.scenarios import SCENARIOS, BenchScenario, BenchTenant, Role
@@ -17,6 +18,8 @@ KILLS = 20
 BATCH = 10  # victims that are there at once
 RUN_S = 0.5  # of a victim before it is killed, in the middle of a kernel of about 12 ms
 GAP_S = 0.3
+START_S = 60.0
+"""To start and warm up a batch and those that must survive it."""
 LOAD_PER_S = 100.0
 TARGET_MS = 100.0
 _SURVIVORS = SCENARIOS["b"]
@@ -26,46 +29,66 @@ _ROWS = {"isolated": ROWS["hybrid"], "mps": ROWS["hybrid-mps"]}
 def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell) -> dict[str, Any]:
     """On both substrates; under mps tenants are ended through the agent."""
     found = store.noted("parts") or {}
-    for name, row in _ROWS.items():
-        if name not in found and (not settings.rows or row.name in settings.rows):
-            count = max(1, round(KILLS * settings.scale))
-            found[name] = _run_on(row, surroundings, tell, count)
+    budget = Budget.of(settings.limit_s)
+    for name, row in _wanted(settings).items():
+        part = found.setdefault(name, {"killed": 0, "errors": [], "done": {}})
+        while (left := _count(settings) - part["killed"]) > 0:
+            batch = min(BATCH, left)
+            if not budget.holds(START_S + _length_s(batch)):
+                tell(f"no time for {left} kills on {name}: run the same command again")
+                break
+            _run_batch(row, surroundings, batch, part)
             store.note("parts", found)
-            tell(f"{name}: {found[name]}")
-    return found
+            tell(f"{name}: {part}")
+    return {name: part for name, part in found.items() if part["killed"]}
 
 
-def _run_on(row: Row, surroundings: Surroundings, tell: Tell, count: int) -> dict[str, Any]:
-    announced = row.substrate is Substrate.DURE_MPS
-    batch = min(BATCH, count)
+def complete(found: dict[str, Any], settings: Settings) -> bool:
+    """Whether as many were killed as are wanted."""
+    return all(
+        found.get(name, {"killed": 0})["killed"] >= _count(settings) for name in _wanted(settings)
+    )
+
+
+def _wanted(settings: Settings) -> dict[str, Row]:
+    return {
+        name: row for name, row in _ROWS.items() if not settings.rows or row.name in settings.rows
+    }
+
+
+def _count(settings: Settings) -> int:
+    return max(1, round(KILLS * settings.scale))
+
+
+def _length_s(batch: int) -> float:
+    return batch * (RUN_S + GAP_S + 1.0) + 3.0
+
+
+def _run_batch(row: Row, surroundings: Surroundings, batch: int, part: dict[str, Any]) -> None:
+    """Kill so many, one after another, and add to the part how the survivors fared."""
     victims = tuple(
         BenchTenant(f"victim{index}", "matmul-long", TRAIN, Role.BEST_EFFORT)
         for index in range(batch)
     )
-    killed, errors = 0, []
-    served: dict[str, int] = {}
-    for _ in range(-(-count // batch)):
-        scenario = BenchScenario("kills", "kills", (*_SURVIVORS.tenants, *victims))
-        with Bed(scenario, surroundings, shares_daemon=False) as bed:
-            targets = {tenant.name: TARGET_MS for tenant in scenario.with_role(Role.SERVICE)}
-            bed.start(row, targets)
-            bed.warm(row)
-            bed.agent(row.substrate).set_policy(row.policy)
-            length_s = batch * (RUN_S + GAP_S + 1.0) + 3.0
-            _load(bed, row, length_s)
-            time.sleep(1.5)
-            for victim in victims:
-                _kill(bed, row, victim, announced=announced)
-                killed += 1
-            for tenant in _SURVIVORS.tenants:
-                name = worker_name(row, tenant)
-                try:
-                    done = int(bed.workers.collect(name, length_s + 60.0)["done"])
-                    served[tenant.name] = served.get(tenant.name, 0) + done
-                except DureError as error:
-                    errors.append(f"{tenant.name}: {error}")
-        tell(f"{killed} killed, {len(errors)} survivors harmed")
-    return {"killed": killed, "errors": errors, "done": served}
+    scenario = BenchScenario("kills", "kills", (*_SURVIVORS.tenants, *victims))
+    with Bed(scenario, surroundings, shares_daemon=False) as bed:
+        targets = {tenant.name: TARGET_MS for tenant in scenario.with_role(Role.SERVICE)}
+        bed.start(row, targets)
+        bed.warm(row)
+        bed.agent(row.substrate).set_policy(row.policy)
+        length_s = _length_s(batch)
+        _load(bed, row, length_s)
+        time.sleep(1.5)
+        for victim in victims:
+            _kill(bed, row, victim, announced=row.substrate is Substrate.DURE_MPS)
+            part["killed"] += 1
+        for tenant in _SURVIVORS.tenants:
+            name = worker_name(row, tenant)
+            try:
+                done = int(bed.workers.collect(name, length_s + 60.0)["done"])
+                part["done"][tenant.name] = part["done"].get(tenant.name, 0) + done
+            except DureError as error:
+                part["errors"].append(f"{tenant.name}: {error}")
 
 
 def _load(bed: Bed, row: Row, length_s: float) -> None:

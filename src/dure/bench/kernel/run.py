@@ -64,9 +64,8 @@ def _run_all(
             finished &= shard.run(surroundings, machine)
         else:
             store = Store(folder / name)
-            special = SPECIALS[name]
-            if special.in_parts or store.noted("result") is None:
-                result = special.run(store, own, surroundings, say)
-                store.note(MACHINE, machine)
-                store.note("result", result)
+            store.note(MACHINE, machine)
+            result = SPECIALS[name].run(store, own, surroundings, say)
+            store.note("result", result)
+            finished &= SPECIALS[name].complete(result, own)
     return finished

@@ -9,6 +9,7 @@ from typing import Any
 from dure.bench.common.statistics import percentile
 from dure.bench.kernel.agents import BenchAgent
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
+from dure.bench.kernel.budget import Budget
 from dure.bench.kernel.orders import CLOSED, TRAIN, Answer, Order
 from dure.bench.kernel.rows import ROWS, Substrate
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
@@ -26,6 +27,9 @@ KERNELS_PER_SYNC = 16
 """Enough that the device never waits for the host."""
 TRIALS = 20
 BURST_S = 0.25
+START_S = 40.0
+IDLE_S = TRIALS * (0.2 + 2.0 * BURST_S + 0.1)
+"""What its trials take."""
 FAST = 1.15
 """A kernel within this of its full-width time ran at full width."""
 _ROW = ROWS["hybrid-mps"]
@@ -37,9 +41,12 @@ _SPLIT_AGENT = (sys.executable, "-m", "dure.bench.kernel.split_agent")
 def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell) -> dict[str, Any]:
     """Two tenants of a kind at each split, then one that goes idle, then a graph."""
     found = store.noted("parts") or {}
+    budget = Budget.of(settings.limit_s)
+    window_s = settings.seconds + settings.ramp_s + 1.0
     split = replace(surroundings, agent=_SPLIT_AGENT)
     for kind, workload in (*_KINDS.items(), ("idle", _QUICK)):
-        if kind in found:
+        length_s = IDLE_S if kind == "idle" else (len(SPLITS) + 2) * window_s
+        if kind in found or not budget.holds(START_S + length_s):
             continue
         tenants = tuple(BenchTenant(name, workload, CLOSED, Role.PEER) for name in ("one", "two"))
         with Bed(BenchScenario("sets", kind, tenants), split, shares_daemon=False) as bed:
@@ -51,11 +58,16 @@ def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell
             else:
                 found[kind] = _splits(bed, agent, settings, tell)
         store.note("parts", found)
-    if "graph" not in found:
+    if "graph" not in found and budget.holds(START_S + len(SPLITS) * window_s):
         found["graph"] = _graph(split, settings)
         store.note("parts", found)
         tell(f"graph: {found['graph']}")
     return found
+
+
+def complete(found: dict[str, Any], _settings: Settings) -> bool:
+    """Whether every part was measured."""
+    return {*_KINDS, "idle", "graph"} <= set(found)
 
 
 def _splits(bed: Bed, agent: BenchAgent, settings: Settings, tell: Tell) -> dict[str, Any]:

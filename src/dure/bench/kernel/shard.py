@@ -1,6 +1,5 @@
 """Runs one scenario: every row, every repeat, interleaved; what was measured before is kept."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from dure.bench.common.shelf import MACHINE
 from dure.bench.common.statistics import percentile
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
+from dure.bench.kernel.budget import Budget
 from dure.bench.kernel.orders import CLOSED, POISSON, Answer, Order
 from dure.bench.kernel.rows import ROWS, SOLO, TIME_SLICE, Row, Substrate, rows_for
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
@@ -62,7 +62,7 @@ class Shard:
         self.settings = settings
         self.store = Store(folder / scenario.name)
         self.tell = tell
-        self._until_s = time.monotonic() + settings.limit_s
+        self._budget = Budget.of(settings.limit_s)
         self._rows = rows_for(scenario, settings.rows)
 
     def run(self, surroundings: Surroundings, machine: dict[str, Any]) -> bool:
@@ -70,6 +70,8 @@ class Shard:
         if not self._missing():
             return True
         for block in self._blocks():
+            if not self._time_left():
+                break
             shares = Substrate.MPS in block and Substrate.DURE_MPS in block
             with Bed(self.scenario, surroundings, shares_daemon=shares) as bed:
                 self._run_block(bed, block, machine)
@@ -94,18 +96,18 @@ class Shard:
         ]
 
     def _run_block(self, bed: Bed, block: set[Substrate], machine: dict[str, Any]) -> None:
-        alone = ROWS[TIME_SLICE]
+        rows = [row for row in self._rows if row.substrate in block and self._misses(row)]
         if Substrate.PLAIN in block:
-            self.tell("starting tenants")
-            bed.start(alone, {})
-            seen = bed.warm(alone)
-            self.store.note(MACHINE, {**machine, **seen, "scenario": self.scenario.name})
+            rows = [ROWS[TIME_SLICE], *(row for row in rows if row.name != TIME_SLICE)]
+        warm = self._ready(bed, rows, machine)
+        if Substrate.PLAIN in block:
+            if ROWS[TIME_SLICE] not in warm:
+                return
             self._calibrate(bed)
             self._alone_first(bed)
         if not self._targets_known():
             return
-        rows = [row for row in self._rows if row.substrate in block]
-        ready = self._ready(bed, rows)
+        ready = [row for row in self._rows if row in warm and self._misses(row)]
         for repeat in range(self.settings.repeats):
             if Substrate.PLAIN in block:
                 self._alone(bed, repeat, Role.BEST_EFFORT, Role.PEER)
@@ -120,26 +122,43 @@ class Shard:
             for tenant in self.scenario.with_role(Role.SERVICE):
                 self._measure_alone(bed, tenant, 0, f"{SOLO_AGAIN}+{tenant.name}")
 
-    def _ready(self, bed: Bed, rows: Sequence[Row]) -> list[Row]:
-        """The rows that still miss a cell and whose workers start and warm up."""
-        wanted = [
-            row
-            for row in rows
-            if any(not self.store.has(row.name, at) for at in range(self.settings.repeats))
-        ]
-        ready: list[Row] = []
-        for work in (lambda row: bed.start(row, self._targets_ms(row)), bed.warm):
-            ready = []
-            for row in wanted:
-                try:
-                    self.tell(f"readying {row.name}")
-                    work(row)
-                    ready.append(row)
-                except (DureError, OSError) as error:
-                    self.store.fail(row.name, str(error))
-                    self.tell(f"{row.name} cannot run: {error}")
-            wanted = ready
-        return ready
+    def _misses(self, row: Row) -> bool:
+        return any(not self.store.has(row.name, at) for at in range(self.settings.repeats))
+
+    def _ready(self, bed: Bed, rows: Sequence[Row], machine: dict[str, Any]) -> list[Row]:
+        """The rows whose workers start and warm up.
+
+        All start and build at once, which takes the processor; only to warm up, which tunes, each
+        needs the GPU alone. Targets are not known yet: each cell sets those of its row.
+        """
+        self.tell(f"starting tenants of {', '.join(row.name for row in rows)}")
+        # who asks a worker for its surroundings waits for it to start: those come last
+        by_wait = sorted(rows, key=lambda row: row.substrate is Substrate.MPS)
+        started = [row for row in by_wait if self._works(row, lambda row: bed.start(row, {}))]
+        bed.build(started)
+        self.tell("built")
+        warm = []
+        for row in rows:
+            if row not in started:
+                continue
+            if self._works(row, lambda row: self._note_machine(bed.warm(row), machine)):
+                warm.append(row)
+        self.tell("warm")
+        return warm
+
+    def _works(self, row: Row, work: Callable[[Row], None]) -> bool:
+        """Whether that worked; why not is kept and told."""
+        try:
+            work(row)
+        except (DureError, OSError) as error:
+            self.store.fail(row.name, str(error))
+            self.tell(f"{row.name} cannot run: {error}")
+            return False
+        return True
+
+    def _note_machine(self, seen: dict[str, Any], machine: dict[str, Any]) -> None:
+        if seen:
+            self.store.note(MACHINE, {**machine, **seen, "scenario": self.scenario.name})
 
     def _calibrate(self, bed: Bed) -> None:
         """What each service can serve alone, in a closed loop; it sets the arrivals of all rows."""
@@ -235,8 +254,7 @@ class Shard:
         }
 
     def _time_left(self) -> bool:
-        cell_s = self.settings.seconds + self.settings.ramp_s + _CELL_SLACK_S
-        return time.monotonic() + cell_s < self._until_s
+        return self._budget.holds(self.settings.seconds + self.settings.ramp_s + _CELL_SLACK_S)
 
 
 def alone_p99_ms(store: Store, tenant: BenchTenant) -> float:

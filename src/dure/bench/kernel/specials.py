@@ -17,21 +17,21 @@ class Special:
 
     title: str
     run: Callable[[Store, Settings, Surroundings, Tell], dict[str, Any]]
-    """Measures and gives what is kept."""
+    """Measures what is missing, keeps each part as soon as it is there, and gives all of them."""
     verdicts: Callable[[dict[str, Any]], list[Verdict]]
     grids: Callable[[dict[str, Any]], list[Grid]]
-    in_parts: bool
-    """Keeps its parts itself and runs those that are missing."""
+    complete: Callable[[dict[str, Any], Settings], bool]
+    """Whether nothing is missing of what was found."""
 
 
 SPECIALS = {
-    name: Special(title, module.run, module.verdicts, module.grids, in_parts)
-    for name, title, module, in_parts in (
-        ("jct", "four finite trainings", finite_jobs, True),
-        ("sets", "disjoint sets of compute units", sets, True),
-        ("overhead", "one tenant alone", overhead, False),
-        ("equal", "results under Dure", equal, True),
-        ("switch", "switches of policy", switching, False),
-        ("kills", "tenants killed in mid-kernel", kills, True),
+    name: Special(title, module.run, module.verdicts, module.grids, module.complete)
+    for name, title, module in (
+        ("jct", "four finite trainings", finite_jobs),
+        ("sets", "disjoint sets of compute units", sets),
+        ("overhead", "one tenant alone", overhead),
+        ("equal", "results under Dure", equal),
+        ("switch", "switches of policy", switching),
+        ("kills", "tenants killed in mid-kernel", kills),
     )
 }

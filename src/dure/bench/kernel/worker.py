@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dure.bench.kernel.channel import Channel, ChannelError
 from dure.bench.kernel.loads import Work, run
@@ -22,25 +22,51 @@ TOLD_ENVIRONMENT = ("CUDA_MPS_PIPE_DIRECTORY", "LD_PRELOAD", "DURE_TENANT")
 STEPS_AFTER_TUNING = 4
 
 
-def _warm_work(name: str) -> tuple[Work, dict[str, Any]]:
-    """The workload, warmed up, and the machine as it sees it."""
-    import torch  # noqa: PLC0415, seconds of import that only this process should pay
+Seen = dict[str, Any]
+"""The machine as a worker sees it."""
 
-    from dure.bench.workloads.catalogue import WORKLOADS  # noqa: PLC0415
-    from dure.bench.workloads.machine import machine  # noqa: PLC0415
-    from dure.bench.workloads.steps import ready, wait_for_gpu  # noqa: PLC0415
 
-    workload = WORKLOADS[name]
-    step = ready(workload.build, workload.graph)
-    torch.cuda.empty_cache()  # what tuning took is wanted by the tenants to come
-    for _ in range(STEPS_AFTER_TUNING):
-        step()
-    torch.cuda.synchronize()
+class Program(Protocol):
+    """What a worker runs."""
 
-    def synchronize() -> None:
-        torch.cuda.current_stream().synchronize()
+    def build(self) -> None:
+        """Ready all that does not need the GPU alone."""
 
-    return Work(step, wait_for_gpu, synchronize), machine()
+    def warm(self, *, tune: bool) -> tuple[Work, Seen]:
+        """Warm it up; `tune`: time algorithms and keep the best."""
+
+
+class _TorchProgram:
+    """A workload of the catalogue; seconds of imports that only this process should pay."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._step: Callable[[], None] | None = None
+
+    def build(self) -> None:
+        from dure.bench.workloads.catalogue import WORKLOADS  # noqa: PLC0415
+        from dure.bench.workloads.steps import built  # noqa: PLC0415
+
+        self._step = built(WORKLOADS[self._name].build)
+
+    def warm(self, *, tune: bool) -> tuple[Work, Seen]:
+        import torch  # noqa: PLC0415
+
+        from dure.bench.workloads.catalogue import WORKLOADS  # noqa: PLC0415
+        from dure.bench.workloads.machine import machine  # noqa: PLC0415
+        from dure.bench.workloads.steps import wait_for_gpu, warmed  # noqa: PLC0415
+
+        assert self._step is not None
+        step = warmed(self._step, WORKLOADS[self._name].graph, tune=tune)
+        torch.cuda.empty_cache()  # what tuning took is wanted by the tenants to come
+        for _ in range(STEPS_AFTER_TUNING):
+            step()
+        torch.cuda.synchronize()
+
+        def synchronize() -> None:
+            torch.cuda.current_stream().synchronize()
+
+        return Work(step, wait_for_gpu, synchronize), machine()
 
 
 def _progress(order: dict[str, Any]) -> Any:
@@ -59,8 +85,8 @@ def _answer(work: Work, message: dict[str, Any]) -> dict[str, Any]:
     return {"ok": True, **found.data()}
 
 
-def serve(channel: Channel, warm: Callable[[], tuple[Work, dict[str, Any]]]) -> None:
-    """Answer until told to end or left alone; `warm` readies the work."""
+def serve(channel: Channel, program: Program) -> None:
+    """Answer until told to end or left alone."""
     work: Work | None = None
     while True:
         try:
@@ -69,8 +95,11 @@ def serve(channel: Channel, warm: Callable[[], tuple[Work, dict[str, Any]]]) -> 
             return
         try:
             match message["do"]:
+                case "build":
+                    program.build()
+                    channel.send({"ok": True})
                 case "warm up":
-                    work, seen = warm()
+                    work, seen = program.warm(tune=message["tune"])
                     channel.send({"ok": True, **seen})
                 case "measure" if work is not None:
                     channel.send(_answer(work, message))
@@ -93,9 +122,7 @@ def introduce() -> tuple[Channel, str]:
 def main() -> None:
     """The command line."""
     channel, workload = introduce()
-    import torch  # noqa: F401, PLC0415, while others do the same; warming up comes one by one
-
-    serve(channel, lambda: _warm_work(workload))
+    serve(channel, _TorchProgram(workload))
 
 
 if __name__ == "__main__":

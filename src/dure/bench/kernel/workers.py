@@ -61,7 +61,7 @@ class Workers:
         environment: Mapping[str, str],
         prefix: Sequence[str] = (),
     ) -> None:
-        """Start a process; it imports what it needs while others do, and warms up when told."""
+        """Start a process; it builds and warms up when told."""
         log = self._folder / f"{name}.log"
         with log.open("wb") as stream:
             process = subprocess.Popen(
@@ -84,10 +84,26 @@ class Workers:
         self._await(name)
         return int(self._workers[name].hello["pid"])
 
-    def warm_up(self, name: str) -> dict[str, Any]:
-        """Build and warm the workload; the machine as the worker sees it."""
-        self._await(name)
-        return self._ask(name, {"do": "warm up"}, WARM_LIMIT_S)
+    def ask_to_build(self, names: Sequence[str]) -> None:
+        """Have them import and build, all at once, up to what needs the GPU alone."""
+        for name in names:
+            with contextlib.suppress(WorkerError, ChannelError):  # `built` says why
+                self._await(name)
+                self.send(name, {"do": "build"})
+
+    def built(self, names: Sequence[str]) -> dict[str, WorkerError]:
+        """Wait for those that were asked to build; those that failed."""
+        failed: dict[str, WorkerError] = {}
+        for name in names:
+            try:
+                self.collect(name, WARM_LIMIT_S)
+            except WorkerError as error:
+                failed[name] = error
+        return failed
+
+    def warm_up(self, name: str, *, tune: bool = True) -> dict[str, Any]:
+        """Warm the built workload; the machine as the worker sees it."""
+        return self._ask(name, {"do": "warm up", "tune": tune}, WARM_LIMIT_S)
 
     def send(self, name: str, message: dict[str, Any]) -> None:
         """Send an order without waiting for the answer."""
