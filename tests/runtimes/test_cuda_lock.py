@@ -2,8 +2,10 @@
 
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -271,6 +273,54 @@ def test_a_hang_keeps_no_other_call_waiting(
     assert driver.state(pid) is LockState.LOCKED
     assert driver.unlock(pid).ok
     assert time.monotonic() - began < 5
+
+
+def helpers() -> int:
+    """Of this process, by the kernel's list of its children."""
+    found = 0
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text(encoding="ascii").split():
+            with suppress(OSError):
+                found += b"cuda_helper" in Path("/proc", pid, "cmdline").read_bytes()
+    return found
+
+
+def _no_helper_starts() -> bool:
+    return all(thread.name != "lock-helper" for thread in threading.enumerate())
+
+
+def test_helpers_that_are_expected_are_there_before_they_are_needed(
+    fake: FakeDriver, driver: CudaDriver
+) -> None:
+    driver.expect(3)
+    driver.expect(2)
+    _soon(lambda: driver.ready == 3 and _no_helper_starts(), 20.0)
+    assert driver.version().value == 13000
+    assert helpers() == 3
+    driver.expect(3)
+    _soon(_no_helper_starts)
+    assert helpers() == 3
+
+
+def test_where_no_thread_can_start_helpers_are_started_when_one_can(
+    fake: FakeDriver, driver: CudaDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, tried = threading.Thread.start, list[str]()
+
+    def start_one(thread: threading.Thread) -> None:
+        tried.append(thread.name)
+        if len(tried) > 1:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as short:
+        short.setattr(threading.Thread, "start", start_one)
+        driver.expect(3)
+    _soon(lambda: driver.ready == 1, 20.0)
+    assert helpers() == 1
+    driver.expect(3)
+    _soon(lambda: driver.ready == 3, 20.0)
+    assert helpers() == 3
 
 
 def test_helpers_end_with_their_parent_even_in_the_middle_of_a_call(

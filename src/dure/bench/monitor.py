@@ -37,7 +37,7 @@ LIMIT_NS = 2 * NS_PER_MS
 IDLE_CORE_SHARE = 0.03
 FAST_CORE_SHARE = 0.10
 """What is to be shown; the shares are those of a whole agent, of which this is the larger part."""
-PERIODS_NS = (250 * NS_PER_MS, 50 * NS_PER_MS, 20 * NS_PER_MS, 10 * NS_PER_MS)
+PERIODS_NS = (250 * NS_PER_MS, 50 * NS_PER_MS, 40 * NS_PER_MS, 10 * NS_PER_MS)
 """How often an agent has it look: alone, in company, while somebody queues, or copies."""
 _LOOK_NS = PERIODS_NS[-1]
 _WINDOW_NS = NS_PER_S // 6

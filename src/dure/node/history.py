@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from statistics import median
 
 from dure.domain.units import MIB
@@ -41,13 +42,11 @@ class ImageRecord:
     @property
     def burst_ns(self) -> int | None:
         """The usual length of a burst."""
-        lengths = self.held_lengths_ns or self.lengths_ns
-        return round(median(lengths)) if lengths else None
+        return _usual(self.held_lengths_ns or self.lengths_ns)
 
     def left_ns(self, held: bool) -> int | None:
         """The usual length of a burst, counted from its launch or from its input copy."""
-        lengths = self.held_lengths_ns if held else self.lengths_ns
-        return round(median(lengths)) if lengths else None
+        return _usual(self.held_lengths_ns if held else self.lengths_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +139,12 @@ class History:
         self._records[record.image] = sizes
         if len(self._records) > IMAGES:
             del self._records[next(iter(self._records))]
+
+
+@lru_cache(maxsize=ANSWERS_KEPT)
+def _usual(lengths_ns: tuple[int, ...]) -> int | None:
+    """Asked for every container at every look."""
+    return round(median(lengths_ns)) if lengths_ns else None
 
 
 def _size(peak_bytes: int) -> int:

@@ -52,8 +52,9 @@ class NodeSettings:
 
     fast_poll_ns: int = 10 * NS_PER_MS
     """How often the monitor looks while somebody brings its input beside others."""
-    queue_poll_ns: int = 20 * NS_PER_MS
-    """The same while somebody queues and nobody does so: ends are foreseen, or last for a while."""
+    queue_poll_ns: int = 40 * NS_PER_MS
+    """The same while somebody queues and nobody does so: ends are foreseen, or last for a while.
+    Twice as many looks make no task of the paper's end sooner (simulated)."""
     shared_poll_ns: int = 50 * NS_PER_MS
     """The same while nobody queues but several containers could collide."""
     idle_poll_ns: int = 250 * NS_PER_MS
@@ -82,9 +83,12 @@ class NodeSettings:
     handover_ns: dict[PauseWay, int] = field(default_factory=_handovers)
     """What it costs to hold a container and let it go again."""
     pays_times: float = 6.0
-    """Waiting pays for bursts at least this many times a handover.
-
-    A naive 8,192² matmul (0.3 s) is then queued by the CUDA lock but not by freezing (0.45 s).
+    """Waiting under the CUDA lock pays for bursts at least this many times a handover (36 ms), and
+    to interrupt one where so much is left of it."""
+    freeze_pays_times: float = 2.0
+    """The same where containers are frozen (0.15 s): who waits is frozen while another computes, so
+    that only its thaw can come late. Twenty naive 8,192² matmuls (0.25 s each) that were let run
+    beside one another at the first end took 1.07 times as long on an H200 as without Dure.
     """
     inputs: int = 2
     """How many wait-listed containers may copy their input at a time (by the CUDA lock)."""

@@ -4,6 +4,7 @@ Several helpers, since one call may wait for a copy of its target while another 
 let go at once. A helper that does not answer in time is killed and replaced.
 """
 
+import logging
 import os
 import subprocess
 import sys
@@ -16,8 +17,14 @@ from dure.domain.errors import DureError
 from dure.kit.waiting import readable
 from dure.runtimes import cuda_helper
 
+_log = logging.getLogger(__name__)
+
 ANSWER_S = 3.0
 """For calls that wait for nothing; measured 0.5 ms, and starting a helper some 0.3 s."""
+MOST_READY = 24
+"""Helpers that are started before they are needed, at most."""
+_AT_ONCE = 4
+"""Of them begin together."""
 
 
 class LockState(IntEnum):
@@ -94,8 +101,36 @@ class CudaDriver:
     def __init__(self, answer_s: float = ANSWER_S) -> None:
         self._answer_s = answer_s
         self._idle: list[_Helper] = []
+        self._alive = 0
+        """Helpers that are there or about to be."""
         self._lock = threading.Lock()
+        self._starting = threading.Semaphore(_AT_ONCE)
         self._closed = False
+
+    def expect(self, calls: int) -> None:
+        """So many calls may wait at a time: have helpers for them ready; returns at once.
+
+        A helper opens the driver when it starts. Where twenty containers are to be locked while
+        they make their contexts, twenty helpers would make the driver's queue twice as long.
+        """
+        with self._lock:
+            missing = min(calls, MOST_READY) - self._alive
+            if missing <= 0 or self._closed:
+                return
+            self._alive += missing
+        for started in range(missing):
+            thread = threading.Thread(target=self._make_ready, name="lock-helper", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads: helpers start when they are needed
+                _log.warning("helpers of the CUDA lock are not started ahead (%s)", error)
+                self._lost(missing - started)
+                return
+
+    @property
+    def ready(self) -> int:
+        """Helpers that wait to be asked."""
+        return len(self._idle)
 
     def state(self, pid: int) -> LockState | None:
         """A process's state; None where it is no CUDA process or is gone."""
@@ -125,23 +160,44 @@ class CudaDriver:
     def _ask(self, request: str, timeout_s: float) -> Answer:
         with self._lock:
             helper = self._idle.pop() if self._idle else None
+            self._alive += helper is None
         try:
             helper = helper or _Helper()
         except OSError as error:
+            self._lost()
             raise DureError(f"no helper for the CUDA lock ({error})") from error
         answer = helper.ask(request, timeout_s)
-        with self._lock:
-            keep = answer is not None and not self._closed
-            if keep:
-                self._idle.append(helper)
-        if not keep:
-            helper.end()
+        self._put_back(helper, whole=answer is not None)
         if answer is None:
             raise DriverHangsError(
                 f"the CUDA driver did not answer within {timeout_s:g} s ({request})",
                 "use --pause-with docker",
             )
         return answer
+
+    def _make_ready(self) -> None:
+        """Start one helper and have it open the driver."""
+        with self._starting:
+            try:
+                helper = _Helper()
+            except OSError:
+                self._lost()  # who needs it tries again, and says what is wrong
+                return
+            self._put_back(helper, whole=helper.ask("probe", self._answer_s) is not None)
+
+    def _put_back(self, helper: _Helper, *, whole: bool) -> None:
+        """A helper has answered, or has to end."""
+        with self._lock:
+            keep = whole and not self._closed
+            if keep:
+                self._idle.append(helper)
+        if not keep:
+            helper.end()
+            self._lost()
+
+    def _lost(self, helpers: int = 1) -> None:
+        with self._lock:
+            self._alive -= helpers
 
 
 def explain(answer: Answer) -> str:

@@ -33,9 +33,12 @@ LOCK_WAIT_S = 4.0
 so three times that and some."""
 OLDEST_DRIVER = 12080
 """CUDA 12.8, driver 570: the first with the process lock."""
-_SWEEP_S = 0.05
+_SWEEP_S = 0.08
 """Between two looks for newcomers: a process takes longer than this to make a CUDA context, and a
 look at a held container in which nothing changed costs some 0.03 ms."""
+_ASK_S = 0.15
+"""Between two looks whether a process has come to use CUDA: that reads all its mappings (0.2 ms and
+more), and its context takes 0.2 s."""
 _OLD_S = 5.0
 """A process this long without CUDA is asked again only now and then."""
 _OLD_SWEEP_S = 0.5
@@ -211,7 +214,7 @@ class CudaLockPauser:
             return False
         if uses_cuda(pid):
             return True
-        held.strangers[pid] = (first, now + (_OLD_SWEEP_S if now - first > _OLD_S else 0.0))
+        held.strangers[pid] = (first, now + (_OLD_SWEEP_S if now - first > _OLD_S else _ASK_S))
         return False
 
     def _lock_one(self, pid: int, wait_s: float) -> bool:

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from dure.agent.containers.care import gpu_names, usable
+from dure.agent.containers.care import expecting, gpu_names, usable
 from dure.agent.containers.remembering import Memory
+from dure.agent.options import ContainerOptions
 from dure.client.containers import PauseWith
 from dure.devices.nvml import GpuFacts
 from dure.domain.containers import Container, PauseWay
 from dure.domain.errors import DureError, InputError
 from dure.node.history import ImageRecord
+from dure.runtimes.cuda_driver import CudaDriver
 
 LOCK, DOCKER = PauseWay.CUDA_LOCK, PauseWay.DOCKER
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -71,6 +73,18 @@ def test_the_way_that_was_asked_for_and_does_not_work_is_refused(
 
 def test_a_docker_that_is_away_may_come_later() -> None:
     assert list(usable("docker", Way(LOCK), Way(DOCKER, away=True))) == [DOCKER]
+
+
+@pytest.mark.parametrize(
+    ("dry_run", "ways", "used"),
+    [(False, [LOCK, DOCKER], True), (False, [DOCKER], False), (True, [LOCK, DOCKER], False)],
+)
+def test_helpers_of_the_lock_are_made_ready_only_where_it_will_be_used(
+    dry_run: bool, ways: list[PauseWay], used: bool
+) -> None:
+    driver = CudaDriver()
+    expect = expecting(ContainerOptions(dry_run=dry_run), ways, driver)
+    assert (expect == driver.expect) is used
 
 
 def test_the_environment_gives_a_gpu_on_the_emulator_alone(monkeypatch: pytest.MonkeyPatch) -> None:

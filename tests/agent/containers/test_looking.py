@@ -179,3 +179,53 @@ def test_processes_are_listed_again_when_memory_changed_or_after_a_while() -> No
     assert one.look(10**9 + 120 * NS_PER_MS).tasks == ()
     script.rows, script.used = {0: [(HERE, GIB)]}, None
     assert len(one.look(10**9 + 130 * NS_PER_MS).tasks) == 1, "who does not tell is asked each time"
+
+
+def test_while_the_driver_is_slow_to_answer_it_is_asked_for_averages_less_often() -> None:
+    script = Script(rows={0: [(HERE, GIB)]})
+    one = looker(script)
+    now_ns = 0
+
+    def clock() -> int:
+        return now_ns
+
+    one.clock = clock
+    answer = script.memory
+
+    def slowly(index: int) -> tuple[int, int] | None:
+        nonlocal now_ns
+        now_ns += 20 * NS_PER_MS
+        return answer(index)
+
+    for slow, most in ((False, 9), (True, 3)):
+        script.memory = slowly if slow else answer  # type: ignore[method-assign]
+        one.look(now_ns)
+        script.asked.clear()
+        until_ns = now_ns + 400 * NS_PER_MS
+        while now_ns < until_ns:
+            one.look(now_ns)
+            now_ns += 20 * NS_PER_MS
+        assert 2 <= len(script.asked) <= most + 1
+        assert slow or len(script.asked) >= most
+
+
+def test_averages_that_are_slow_to_come_stay_rare_between_two_readings_of_them() -> None:
+    """Looks that read processes alone are fast, and say nothing of what averages cost."""
+    script = Script(rows={0: [(HERE, GIB)]})
+    one = looker(script)
+    now_ns = 0
+
+    def slowly(index: int) -> float:
+        nonlocal now_ns
+        now_ns += 20 * NS_PER_MS
+        return 0.0
+
+    one.clock = lambda: now_ns
+    script.utilization = slowly  # type: ignore[method-assign]
+    one.look(now_ns)
+    script.asked.clear()
+    until_ns = now_ns + 800 * NS_PER_MS
+    while now_ns < until_ns:
+        one.look(now_ns)
+        now_ns += 10 * NS_PER_MS
+    assert 4 <= len(script.asked) <= 6

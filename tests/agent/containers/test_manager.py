@@ -308,6 +308,21 @@ def test_one_slow_pause_does_not_keep_the_others_waiting(make: MakeStand) -> Non
     wait_for("it is paused, too", lambda: stand.keeps(A))
 
 
+def test_the_machine_hears_of_a_container_before_anything_is_made_ready_for_it(
+    make: MakeStand,
+) -> None:
+    stand, machine = _scripted(make)
+    heard: list[tuple[int, int]] = []
+
+    def expect(calls: int) -> None:
+        heard.append((calls, sum(isinstance(e, ContainerStarted) for e in machine.seen)))
+
+    stand.manager.expect = expect
+    stand.begin(A, container(4, gpus=()), B)
+    wait_for("all are heard of", lambda: len(heard) == 3)
+    assert heard == [(1, 1), (1, 2), (2, 3)]
+
+
 def test_wishes_to_be_woken_and_to_look_more_often_are_kept(make: MakeStand) -> None:
     stand, machine = _scripted(make, WakeAt(time.monotonic_ns() + 50_000_000), PollEvery(5_000_000))
     stand.begin(A)

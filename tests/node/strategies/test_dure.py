@@ -569,3 +569,22 @@ def test_a_lock_that_came_after_one_of_two_copies_is_asked_for_again_in_the_seco
     host.run(250 * MS)
     assert set(host.paused) == {"b"}
     assert 540 * MS <= activity.input_ns <= 640 * MS
+
+
+def test_the_time_in_which_a_context_is_made_is_no_part_of_a_known_burst() -> None:
+    host = host_with(known("job", 0.3))
+    for name in ("a", "b", "c", "d", "e"):
+        host.start(container(name, image="job"))
+        host.work(name, 0.01)
+    host.run(900 * MS)
+    assert len(host.paused) == 3, "one has its turn, another may bring its input"
+
+
+def test_short_bursts_queue_up_by_freezing_also_when_their_length_is_known() -> None:
+    host = host_with()
+    for name in ("a", "b", "c", "d"):
+        compute(host, name)
+    host.run(130 * MS)
+    host.end("a")
+    host.run(100 * MS)
+    assert len(host.paused) == 2, "only the next one has been let go"

@@ -5,13 +5,15 @@ from dataclasses import replace
 import pytest
 
 from dure.domain.units import NS_PER_S
-from tests.node.factories import BOTH, MS, container
+from dure.node.settings import NodeSettings
+from tests.node.factories import BOTH, MS, Host, container
 from tests.node.strategies.hosts import DOCKER, LOCK, compute, host_with, known
 
 
 def test_short_bursts_are_not_worth_a_freeze_but_worth_a_lock() -> None:
     for ways, waits in ((DOCKER, set()), (LOCK, {"b", "c"})):
-        host = host_with(known("job", 0.3), ways=ways)
+        history = (known("job", 0.3),)
+        host = Host(NodeSettings(ways=ways, history=history, freeze_pays_times=6.0))
         for name in ("a", "b", "c"):
             compute(host, name)
         assert set(host.paused) == waits
@@ -100,7 +102,8 @@ def test_a_service_learned_on_the_spot_is_no_longer_held() -> None:
 def test_a_service_that_may_not_be_touched_is_spared_a_crowd(
     service: bool, waits: set[str]
 ) -> None:
-    host = host_with(known("server", 60.0, share=0.2), known("job", 0.3))
+    history = (known("server", 60.0, share=0.2), known("job", 0.3))
+    host = Host(NodeSettings(history=history, freeze_pays_times=6.0))
     if service:
         host.start(container("server", image="server", exempt="true"))
         host.work("server", share=0.2)

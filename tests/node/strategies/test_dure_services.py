@@ -59,7 +59,7 @@ def test_after_a_turn_a_service_of_a_higher_class_has_the_gpu_to_itself_for_a_wh
         host.end("a")
         host.run(300 * MS)
         assert set(host.paused) == waits
-        host.run(400 * MS)
+        host.run(1750 * MS)
         assert not host.paused
 
 

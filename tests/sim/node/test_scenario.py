@@ -42,6 +42,21 @@ BAD: dict[str, tuple[Fields, str, str]] = {
         "did you mean 'program'?",
     ),
     "unknown step": (steps({"kernels": "1s"}), "steps[0].kernels", "did you mean 'kernel'?"),
+    "unknown risk": (
+        scenario(risks=[{"kind": "lode", "at": "1s", "for": "1s"}]),
+        "risks[0].kind",
+        "did you mean 'load'?",
+    ),
+    "risk on no GPU": (
+        scenario(risks=[{"kind": "load", "at": "1s", "for": "1s", "gpu": 1}]),
+        "risks[0].gpu",
+        "there is no GPU 1; use 0 to 0",
+    ),
+    "risks at once": (
+        scenario(risks=[{"kind": "load", "at": at, "for": "2s"} for at in ("1s", "2s")]),
+        "risks[1].at",
+        "let one risk end before the next",
+    ),
     "no containers": ({"containers": []}, "containers", "is empty; give at least 1"),
     "missing containers": ({"title": "x"}, "containers", "is missing; add"),
     "no program": (scenario(task(steps=None)), "containers[task]", "exactly one of them"),

@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from dure.agent.containers.manager import Manager
 from dure.agent.containers.monitor_process import MonitorProcess
 from dure.agent.containers.ports import ContainerRuntime, Pauser
 from dure.agent.containers.remembering import Memory
-from dure.agent.containers.thawing import Thawer, thaw_at_start
+from dure.agent.containers.thawing import Thawed, Thawer, thaw_at_start
 from dure.agent.containers.watching import Watcher
 from dure.agent.events import EventLog
 from dure.agent.mps import EMULATOR_VARIABLE
@@ -95,7 +95,6 @@ def make_care(options: AgentOptions, wanted: ContainerOptions, host: Host) -> Ca
     under_mps = options.sharing == "mps"
     lock = CudaLockPauser(runtime.place, driver, mps=lambda: under_mps or mps_runs())
     pausers = usable(wanted.pause_with, lock, DockerPauser(runtime))
-    ways = ", ".join(way.value for way in pausers)
     memory = Memory(folder / "history.json")
     settings = NodeSettings(strategy=wanted.strategy, ways=tuple(pausers), history=memory.load())
     NodeMachine(settings)  # an unknown strategy is known before anything is touched
@@ -103,8 +102,7 @@ def make_care(options: AgentOptions, wanted: ContainerOptions, host: Host) -> Ca
     runtime.journal = journal
     thawer, stop = Thawer(driver), threading.Event()
     for thawed in thaw_at_start(journal, thawer, stop):
-        said = f"{thawed.owed.name} was left paused: it {thawed.outcome.value}"
-        host.events.add("container", said)
+        host.events.add("container", _told(thawed))
     monitor = MonitorProcess()
     recording = Recording(wanted.record, note_settings(settings)) if wanted.record else None
     manager = Manager(
@@ -115,16 +113,13 @@ def make_care(options: AgentOptions, wanted: ContainerOptions, host: Host) -> Ca
         events=host.events,
         tenants=host.tenants,
         dry_run=wanted.dry_run,
+        expect=expecting(wanted, pausers, driver),
         record=recording.add if recording is not None else None,
     )
     monitor.on_table = manager.take_table
     monitor.on_news = lambda news: manager.take_trouble("monitor", news)
     memory.learned = manager.history
-    host.events.add(
-        "container",
-        f"containers are managed by {wanted.strategy}, paused with {ways}"
-        f"{', dry run' if wanted.dry_run else ''}",
-    )
+    host.events.add("container", _introduced(wanted, pausers))
     return Care(
         desk=ContainerDesk(manager, monitor, os.getuid()),
         _manager=manager,
@@ -137,6 +132,25 @@ def make_care(options: AgentOptions, wanted: ContainerOptions, host: Host) -> Ca
             *((recording.close,) if recording is not None else ()),
         ],
     )
+
+
+def _told(thawed: Thawed) -> str:
+    return f"{thawed.owed.name} was left paused: it {thawed.outcome.value}"
+
+
+def _introduced(wanted: ContainerOptions, pausers: Iterable[PauseWay]) -> str:
+    ways = ", ".join(way.value for way in pausers)
+    dry = ", dry run" if wanted.dry_run else ""
+    return f"containers are managed by {wanted.strategy}, paused with {ways}{dry}"
+
+
+def expecting(
+    wanted: ContainerOptions, ways: Collection[PauseWay], driver: CudaDriver
+) -> Callable[[int], None]:
+    """Has helpers of the lock ready before they are needed, where the lock will be used at all."""
+    if wanted.dry_run or PauseWay.CUDA_LOCK not in ways:
+        return lambda _: None
+    return driver.expect
 
 
 def _guard(folder: Path, manager: Manager, *, start_one: bool) -> Guard:

@@ -8,6 +8,7 @@ not believed blindly: a pid must exist, and nobody holds more memory than there 
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Protocol
@@ -20,6 +21,12 @@ from dure.domain.units import MIB, NS_PER_MS, NS_PER_S
 
 _SLOW_NS = 40 * NS_PER_MS
 """Between two readings of what NVML averages: a quarter of its shortest window, 1/6 s."""
+_DEAR_NS = 8 * NS_PER_MS
+"""A look that takes longer waits for a driver that makes or ends contexts: call by call, so that a
+look in which it is asked for everything takes two to three times as long as for processes alone.
+Only such looks are judged."""
+_DEAR_SLOW_NS = 160 * NS_PER_MS
+"""The time between two readings then: about NVML's shortest window."""
 _LIST_NS = 100 * NS_PER_MS
 """Between two lists of processes while the memory in use stays: two changes may make up for one
 another."""
@@ -162,7 +169,9 @@ class Looker:
     book: ProcessBook
     left_out: int = 0
     """Processes of the last look that do not exist."""
+    clock: Callable[[], int] = time.monotonic_ns
     _gpus: list[_Gpu] = field(default_factory=list)
+    _slow_every_ns: int = _SLOW_NS
 
     def __post_init__(self) -> None:
         since_us = int(time.time() * _US_PER_S) - _US_PER_S
@@ -171,9 +180,13 @@ class Looker:
     def look(self, now_ns: int) -> TaskTable:
         """The task table of this moment."""
         listed: list[list[tuple[int, int]]] = []
+        began_ns, averages_read = self.clock(), False
         for gpu in self._gpus:
-            self._read_slowly(gpu, now_ns)
+            averages_read |= self._read_slowly(gpu, now_ns)
             listed.append(self._processes(gpu, now_ns))
+        if averages_read:
+            dear = self.clock() - began_ns > _DEAR_NS * len(self._gpus)
+            self._slow_every_ns = _DEAR_SLOW_NS if dear else _SLOW_NS
         pids = {pid for rows in listed for pid, _ in rows}
         known = self.book.look_up(pids, now_ns)
         self.left_out = len(pids) - len(known)
@@ -193,10 +206,11 @@ class Looker:
         tasks.sort(key=_ROW_ORDER)
         return TaskTable(now_ns, tuple(loads), tuple(tasks))
 
-    def _read_slowly(self, gpu: _Gpu, now_ns: int) -> None:
-        """What is worth reading only now and then."""
+    def _read_slowly(self, gpu: _Gpu, now_ns: int) -> bool:
+        """What is worth reading only now and then; whether averages were read."""
         reader, index = self.reader, gpu.facts.index
-        if now_ns - gpu.slow_ns >= _SLOW_NS:
+        due = now_ns - gpu.slow_ns >= self._slow_every_ns
+        if due:
             gpu.slow_ns = now_ns
             gpu.utilization = reader.utilization(index)
             gpu.power_w = _steady(gpu.power_w, reader.power_w(index), gpu.power_limit_w)
@@ -209,6 +223,7 @@ class Looker:
             gpu.rare_ns = now_ns
             gpu.power_limit_w = reader.power_limit_w(index)
             gpu.mps = bool(reader.processes(index, mps=True))
+        return due
 
     def _processes(self, gpu: _Gpu, now_ns: int) -> list[tuple[int, int]]:
         """Each process once, also those under MPS."""

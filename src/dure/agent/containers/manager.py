@@ -83,6 +83,8 @@ class Manager:
     tenants: Callable[[], Mapping[int, str]]
     """Level-1 tenants by pid."""
     dry_run: bool = False
+    expect: Callable[[int], None] = lambda _: None
+    """Told how many containers may have to be held at a time; returns at once."""
     record: Callable[[NodeEvent, tuple[NodeInstruction, ...]], None] | None = None
     """Where every event and its answer is written down."""
     taps: list[NodeTap] = field(default_factory=list)
@@ -382,6 +384,7 @@ class Manager:
     def _started(self, container: Container, *, found: bool) -> None:
         self._hands.keep(container)
         self._decide(ContainerStarted(self.clock(), container, found=found))
+        self.expect(sum(bool(each.gpus) for each in self.containers.values()))
 
     def _ended(self, id_: ContainerId) -> None:
         if self._hands.forget(id_):

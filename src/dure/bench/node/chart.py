@@ -8,6 +8,7 @@ from html import escape
 from dure.bench.common import svg
 from dure.bench.node.figures import SetFigures
 from dure.bench.node.rows import (
+    DURE_AUTO,
     DURE_DOCKER,
     DURE_LOCK,
     PAPER,
@@ -22,6 +23,7 @@ _COLOURS = {
     PLAIN: "#9a4a1c",
     DURE_LOCK: "#1f6fb2",
     DURE_DOCKER: "#58a6d8",
+    DURE_AUTO: "#5b3fa8",
     PAPER_WINDOW: "#3a8a3a",
     PAPER: "#8fc48f",
     SERIAL: "#888888",

@@ -6,7 +6,8 @@ from dure.bench.node.sets import MIXED, BenchSet
 
 PLAIN, SERIAL = "plain", "one-after-another"
 PAPER, PAPER_WINDOW = "paper", "paper-window"
-DURE_DOCKER, DURE_LOCK, DURE_SHIM = "dure-docker", "dure-lock", "dure-shim"
+DURE_AUTO, DURE_DOCKER, DURE_LOCK = "dure-auto", "dure-docker", "dure-lock"
+DURE_SHIM = "dure-shim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ ROWS = {
         Row(PLAIN, "plain sharing"),
         Row(DURE_LOCK, "Dure, CUDA lock", "dure", "cuda-lock"),
         Row(DURE_DOCKER, "Dure, docker pause", "dure", "docker"),
+        Row(DURE_AUTO, "Dure, as it comes: lock and freezer", "dure", "auto"),
         Row(PAPER_WINDOW, "paper, one window between unpauses", "paper-window", "docker"),
         Row(PAPER, "paper, to the letter", "paper", "docker"),
         Row(SERIAL, "one after another", serial=True),

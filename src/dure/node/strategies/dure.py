@@ -227,7 +227,7 @@ class DureStrategy:
         higher = max(rivals, key=lambda u: u.priority)
         # A burst that ends soon is let end: a launched kernel cannot be stopped anyway.
         if higher.priority > unit.turn_class and (
-            left_ns is None or now.forecast.pays(left_ns, now.forecast.way(unit))
+            left_ns is None or now.forecast.worth_interrupting(left_ns, now.forecast.way(unit))
         ):
             return Verdict(Say.WAIT, f"'{higher.name}' of a higher class uses the GPU", primed=True)
         turn_ns = round(now.scene.settings.turn_ns * unit.weight)

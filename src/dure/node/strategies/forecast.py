@@ -1,8 +1,9 @@
 """What is left of bursts and inputs, from labels, history and what a unit has done so far."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dure.domain.containers import PauseWay
+from dure.domain.ids import GpuUuid
 from dure.domain.units import NS_PER_S, format_duration
 from dure.node.activity import Phase
 from dure.node.history import SAME_PEAK, ImageRecord
@@ -32,6 +33,8 @@ class Forecast:
     """Looks ahead in one scene."""
 
     scene: Scene
+    _makers: dict[frozenset[GpuUuid], int] = field(default_factory=dict)
+    """How many make their contexts on some GPUs, once asked for."""
 
     def way(self, unit: Unit) -> PauseWay:
         """How a unit is held, or would be."""
@@ -44,7 +47,14 @@ class Forecast:
     def pays(self, length_ns: int, way: PauseWay) -> bool:
         """Whether a burst is long enough to be worth a pause."""
         settings = self.scene.settings
-        return length_ns >= settings.pays_times * settings.handover_ns[way]
+        frozen = way is PauseWay.DOCKER
+        times = settings.freeze_pays_times if frozen else settings.pays_times
+        return length_ns >= times * settings.handover_ns[way]
+
+    def worth_interrupting(self, left_ns: int, way: PauseWay) -> bool:
+        """Whether so much is left of a burst that it pays to pause it and to let it go on later."""
+        settings = self.scene.settings
+        return left_ns >= settings.pays_times * settings.handover_ns[way]
 
     def burst_ns(self, unit: Unit) -> int | None:
         """Length of a unit's bursts if that is clear."""
@@ -93,6 +103,8 @@ class Forecast:
     def left_ns(self, unit: Unit) -> int | None:
         """What is left of a burst; None: nobody knows, or it lasts longer than it should."""
         length_ns = self._length_ns(unit)
+        if length_ns is not None and (self.setting_up(unit) or self.bare(unit)):
+            return length_ns  # its time so far went into its context: all of the burst is to come
         if length_ns is None or unit.activity.work_ns > OVERLONG * length_ns:
             return None
         return max(0, round(length_ns - unit.activity.work_ns))
@@ -182,13 +194,15 @@ class Forecast:
 
         The driver makes contexts by turns, so it is the longer the more are made.
         """
-        settings = self.scene.settings
-        makers = sum(
-            other.activity.phase is Phase.INPUT
-            and other.activity.memory_bytes < settings.context_bytes
-            and not unit.gpus.isdisjoint(other.gpus)
-            for other in self.scene.units
-        )
+        settings, gpus = self.scene.settings, frozenset(unit.gpus)
+        makers = self._makers.get(gpus)
+        if makers is None:
+            makers = self._makers[gpus] = sum(
+                other.activity.phase is Phase.INPUT
+                and other.activity.memory_bytes < settings.context_bytes
+                and not gpus.isdisjoint(other.gpus)
+                for other in self.scene.units
+            )
         return settings.input_patience_ns + makers * settings.context_ns
 
     def _reached(self, unit: Unit) -> bool:

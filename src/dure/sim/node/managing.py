@@ -8,6 +8,8 @@ from dure.domain.node_events import (
     ContainerEnded,
     ContainerStarted,
     ContainerStopping,
+    GpuRiskCleared,
+    GpuRiskRaised,
     GuardChanged,
     Missing,
     NodeEvent,
@@ -153,6 +155,12 @@ class Manager:
                 self._feed(PersonResumed(now_ns, container.id))
             case Deed.EXEMPT:
                 self._feed(PersonExempted(now_ns, container.id, exempt=True))
+
+    # Foresight
+
+    def foreseen(self, event: GpuRiskRaised | GpuRiskCleared) -> None:
+        """Who watches the GPUs sees trouble come, or go."""
+        self._feed(event)
 
     def _runtime_told(self, event: NodeEvent) -> None:
         if not self.runtime.docker_away:

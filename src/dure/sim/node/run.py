@@ -6,6 +6,7 @@ from dure.node.settings import NodeSettings
 from dure.sim.agenda import Agenda
 from dure.sim.node.containers import ContainerSpec, SimContainer
 from dure.sim.node.faults import Fault, PersonAct
+from dure.sim.node.foreseeing import StatedRisk, Watcher
 from dure.sim.node.managing import Manager
 from dure.sim.node.model import GpuModel, HostModel
 from dure.sim.node.modes import Mode
@@ -27,6 +28,8 @@ class Setting:
     """Whether Dure has seen these containers run once, and knows what their images do."""
     faults: tuple[Fault, ...] = ()
     acts: tuple[PersonAct, ...] = ()
+    risks: tuple[StatedRisk, ...] = ()
+    """What is foreseen; who has no Dure does not heed it."""
     limit_ns: int = 3600 * 10**9
     """The run is given up after this long."""
 
@@ -41,7 +44,7 @@ def run(setting: Setting, mode: Mode) -> NodeResult:
     if mode.strategy is not None:
         settings = replace(settings, strategy=mode.strategy, ways=mode.ways)
         if setting.experienced:
-            calm = replace(setting, settings=settings, faults=(), acts=())
+            calm = replace(setting, settings=settings, faults=(), acts=(), risks=())
             _, before = _run(calm, mode)
             settings = replace(settings, history=before.history() if before is not None else ())
     result, _ = _run(replace(setting, settings=settings), mode)
@@ -55,6 +58,7 @@ def _run(setting: Setting, mode: Mode) -> tuple[NodeResult, Manager | None]:
     if mode.strategy is not None:
         manager = Manager(world, setting.settings, setting.host, setting.faults)
         manager.start()
+        Watcher(world, manager, setting.risks).start()
     People(world, manager, setting.acts).start()
     if mode.queued:
         world.gate = _Turns(world)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from dure.domain.risks import RiskKind
 from dure.domain.units import format_bytes_like
 from dure.kit.files import FieldPath
 from dure.kit.words import nearest
 from dure.node.settings import NodeSettings
 from dure.sim.documents import Document, Source
 from dure.sim.node.faults import Deed, Fault, FaultKind, PersonAct
+from dure.sim.node.foreseeing import StatedRisk
 from dure.sim.node.model import GpuModel, HostModel
 from dure.sim.node.modes import MODES, Mode
 from dure.sim.node.run import Setting
@@ -79,6 +81,7 @@ class _Reader:
             experienced=self._file.dure.experienced,
             faults=self._faults(),
             acts=self._acts(names),
+            risks=self._risks(),
             limit_ns=self._file.limit,
         )
         title = self._file.title or self._source.yaml.path.stem
@@ -146,6 +149,32 @@ class _Reader:
         return tuple(
             PersonAct(part.at, part.container, Deed(part.does)) for part in self._file.people
         )
+
+    def _risks(self) -> tuple[StatedRisk, ...]:
+        risks: list[StatedRisk] = []
+        for number, part in enumerate(self._file.risks):
+            if part.gpu >= self._file.gpus.count:
+                raise self._source.wrong(
+                    ("risks", number, "gpu"),
+                    f"there is no GPU {part.gpu}",
+                    f"use 0 to {self._file.gpus.count - 1}, or raise the `count` of `gpus`",
+                )
+            kind = RiskKind(part.kind)
+            reason = part.reason or f"the scenario foresees {part.kind}"
+            risk = StatedRisk(kind, part.gpu, part.at, part.length, reason)
+            if any(
+                (each.kind, each.gpu) == (risk.kind, risk.gpu)
+                and each.at_ns < risk.end_ns
+                and risk.at_ns < each.end_ns
+                for each in risks
+            ):
+                raise self._source.wrong(
+                    ("risks", number, "at"),
+                    f"{part.kind} is foreseen for GPU {part.gpu} already at that time",
+                    "let one risk end before the next of its kind begins",
+                )
+            risks.append(risk)
+        return tuple(risks)
 
     def _modes(self, wanted: tuple[str, ...]) -> tuple[Mode, ...]:
         """The rows: as asked on the command line, as the file says, else all."""

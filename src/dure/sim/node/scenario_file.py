@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from dure.domain.units import NS_PER_S
+from dure.node.strain import HEEDED
 from dure.sim.documents import (
     Count,
     Document,
@@ -65,6 +66,7 @@ class DurePart(Document):
     sharers: Count | None = None
     inputs: Count | None = None
     pays_times: Positive | None = None
+    freeze_pays_times: Positive | None = None
 
 
 def _expand_step(value: Any) -> Any:
@@ -162,6 +164,16 @@ class PersonPart(Document):
     does: Annotated[str, choice(*(deed.value for deed in Deed))]
 
 
+class RiskPart(Document):
+    """Trouble is seen coming on a GPU."""
+
+    kind: Annotated[str, choice(*sorted(kind.value for kind in HEEDED))]
+    at: Duration
+    length: LongerThanZero = Field(alias="for")
+    gpu: Annotated[int, Field(ge=0)] = 0
+    reason: Line | None = None
+
+
 class ScenarioFile(Document):
     """The whole file."""
 
@@ -176,3 +188,4 @@ class ScenarioFile(Document):
     containers: Annotated[list[ContainerPart], Field(min_length=1)]
     faults: list[FaultPart] = Field(default_factory=list)
     people: list[PersonPart] = Field(default_factory=list)
+    risks: list[RiskPart] = Field(default_factory=list)
