@@ -12,6 +12,7 @@ from dure.agent.dry_run_process import Question
 from dure.agent.dry_runs import DryRuns
 from dure.agent.events import EventLog
 from dure.agent.gpu import Gpu, GpuIdentity
+from dure.client.schema import WhyAnswer
 from dure.devices.plane import PlaneDevice, PlaneSegments
 from dure.domain.adaptation import AdaptBy, Choice, DryRunEnded, Foretold
 from dure.domain.catalogue import accelerator
@@ -125,6 +126,40 @@ def test_auto_switches_tells_why_and_says_so_to_whoever_asks(actor: Actor) -> No
     assert answer.gpus[0].history[-1].kind == "switched"
     names = {reading.metric.name for reading in AdviceDesk(adviser).read()}
     assert "dure_gpu_adaptations_total" in names
+    adviser.stop()
+
+
+def test_why_a_tenant_waits_mentions_what_the_advisor_did_on_its_gpu(actor: Actor) -> None:
+    adviser = Adviser((actor,), AdaptBy.AUTO)
+    desk = adviser.desks["GPU-x"]
+    adviser._runs = _Silent()
+    adviser.look(desk)
+    read(adviser, desk, 4.0)
+    foretell(adviser, desk, slo=0.9, hybrid=0.3)
+    at_s = desk.said[-1][0]
+
+    def advice(gpu: str | None, later_s: float) -> tuple[str, ...]:
+        plain = WhyAnswer(
+            tenant="train",
+            window_s=10.0,
+            sentences=("train was not held.",),
+            held_ns=0,
+            held_share=0.0,
+            gpu_share=1.0,
+            reasons=(),
+            holders=(),
+            longest_hold_ns=0,
+            gpu=gpu,
+        )
+        asked = AdviceDesk(adviser, now_s=lambda: at_s + later_s).added_to(plain)
+        assert asked.sentences == plain.sentences
+        return asked.advice
+
+    (said,) = advice("GPU-x", 12.0)
+    assert said.startswith("12 s ago the advisor switched hybrid → slo: ")
+    assert desk.said[-1][1].reason in said
+    assert advice("GPU-x", 3600.0) == ()
+    assert advice("GPU-y", 12.0) == advice(None, 12.0) == ()
     adviser.stop()
 
 

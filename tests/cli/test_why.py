@@ -13,6 +13,8 @@ ANSWER = {
     "reasons": [{"reason": "promise", "held_ns": 3_000_000_000}],
     "holders": [{"tenant": "web", "held_ns": 3_000_000_000, "promise": "p99 within 20 ms"}],
     "longest_hold_ns": 21_000_000,
+    "gpu": "GPU-x",
+    "advice": ["12 s ago the advisor switched jct → slo: train joined."],
 }
 
 
@@ -24,6 +26,7 @@ def test_it_says_for_whom_how_long_and_which_promise(dure: Dure, agent: CannedAg
     row = next(line for line in out.splitlines() if line.startswith("for web"))
     assert "p99 within 20 ms" in row
     assert row.endswith("30.0 %")
+    assert "12 s ago the advisor switched jct → slo: train joined." in out.splitlines()
     assert "48 % of the GPU, 37 % of the time held, longest 21 ms" in out
 
 

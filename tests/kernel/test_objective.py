@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dure.domain.ids import TenantId
 from dure.domain.latency import bucket_of
-from dure.domain.tenant import Slo, Tenant, ThroughputSlo
+from dure.domain.tenant import AvailabilitySlo, Slo, Tenant, ThroughputSlo
 from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.kernel.objective import Deeds, ScoreMeter, score
 from tests.kernel.factories import TICK_NS, reading, served, service, working
@@ -39,6 +39,39 @@ def test_a_throughput_promise_counts_by_the_part_of_its_rate_where_it_always_has
     idle = Deeds(promised, NS_PER_S, bursts=60, work_ns=0.2 * NS_PER_S, busy_ns=0.4 * NS_PER_S)
     assert asked.goodness == pytest.approx(0.6)
     assert idle.goodness == pytest.approx(0.5)
+
+
+AVAILABLE = Tenant(TenantId("notebook"), slo=Slo(availability=AvailabilitySlo(0.8)))
+
+
+@pytest.mark.parametrize(("kept", "goodness"), [(10, 0.5), (8, 0.5), (4, 0.25), (0, 0.0)])
+def test_an_availability_promise_counts_by_the_part_of_it_that_was_kept(
+    kept: float, goodness: float
+) -> None:
+    deeds = Deeds(AVAILABLE, 10e9, work_ns=5e9, busy_ns=10e9, windows=10, available=kept)
+    assert deeds.goodness == pytest.approx(goodness)
+
+
+def test_a_second_counts_as_available_by_its_floor_and_its_longest_hold() -> None:
+    meter, tenants = ScoreMeter(), {AVAILABLE.id: AVAILABLE}
+    ticks = NS_PER_S // TICK_NS
+    for tick in range(4 * ticks + 1):
+        second = (tick - 1) // ticks
+        share = 0.05 if second == 1 else 0.5
+        hold_ns = 200 * NS_PER_MS if second == 2 else 0
+        held = working("notebook", share, longest_hold_ns=hold_ns)
+        meter.add(tick * TICK_NS, [held])
+    (deeds,) = meter.deeds(4 * NS_PER_S, tenants)
+    assert (deeds.windows, deeds.available) == (4, 2)
+
+
+def test_who_is_promised_nothing_of_availability_is_judged_without_it() -> None:
+    meter = ScoreMeter()
+    for tick in range(100):
+        meter.add(tick * TICK_NS, [working("job", 0.4, longest_hold_ns=NS_PER_S)])
+    (deeds,) = meter.deeds(NS_PER_S, {JOB.id: JOB})
+    assert deeds.windows == 0
+    assert deeds.goodness == pytest.approx(0.4)
 
 
 def test_owners_weights_count_and_who_wants_nothing_does_not() -> None:

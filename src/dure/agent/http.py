@@ -44,6 +44,7 @@ from dure.client.schema import (
     Report,
     TenantPatch,
     TenantSpec,
+    WhyAnswer,
 )
 from dure.client.telemetry import FeedbackRequest
 from dure.domain.errors import DureError, InputError
@@ -150,7 +151,10 @@ class _Api:
         return await _answer(self._desk.tenants)
 
     async def _why(self, request: Request) -> Response:
-        return await _answer(partial(self._service.why, _name(request)))
+        return await _answer(partial(self._why_held, _name(request)))
+
+    def _why_held(self, name: str) -> WhyAnswer:
+        return self._advice.added_to(self._service.why(name))
 
     async def _declare(self, request: Request) -> Response:
         spec = await _body(request, TenantSpec)

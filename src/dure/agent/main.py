@@ -40,6 +40,7 @@ from dure.devices.nvml_gauges import NvmlGauges
 from dure.devices.plane import PlaneDevice, PlaneSegments
 from dure.domain.errors import DureError, InputError
 from dure.kernel.policies.registry import make_policy
+from dure.kit.memory import keep_what_is_loaded
 from dure.sim.kernel.tuning import chooser_of
 
 _log = logging.getLogger("dure.agent")
@@ -58,6 +59,7 @@ def run(options: AgentOptions, open_nvml: Callable[[], GpuLibrary] = Nvml) -> No
     """Be the agent until SIGTERM or SIGINT."""
     os.umask(0o022)
     sys.setswitchinterval(_SWITCH_S)
+    keep_what_is_loaded()
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
     _make_run_dir(options)

@@ -415,6 +415,7 @@ def _scene(tenant: TenantId) -> Callable[[Gpu], Scene | None]:
             policy=gpu.policy,
             clients=len(seat.slots),
             gate_note=gpu.gate_note,
+            gpu=gpu.identity.uuid,
         )
 
     return look

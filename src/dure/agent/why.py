@@ -30,6 +30,7 @@ class Scene:
     clients: int
     gate_note: str | None
     """Why nobody is held at all, if so."""
+    gpu: str | None = None
 
 
 def explain(scene: Scene) -> WhyAnswer:
@@ -47,6 +48,7 @@ def explain(scene: Scene) -> WhyAnswer:
         reasons=reasons,
         holders=holders,
         longest_hold_ns=deeds.longest_hold_ns,
+        gpu=scene.gpu,
     )
 
 

@@ -26,7 +26,10 @@ def why(
         bool, typer.Option("--json", help="Print every figure as JSON instead of text.")
     ] = False,
 ) -> None:
-    """Say whether a tenant was held lately: by whom, how long, for which promise."""
+    """Say whether a tenant was held lately: by whom, how long, for which promise.
+
+    Where the agent adapts, also what its advisor proposed or did on that GPU, and why.
+    """
     from dure.client.api import find_agent
 
     with find_agent() as client:
@@ -46,7 +49,8 @@ def why_view(answer: "WhyAnswer") -> "RenderableType":
 
     from dure.domain.units import NS_PER_S, format_duration
 
-    parts: list[RenderableType] = [Text(sentence) for sentence in answer.sentences]
+    said = (*answer.sentences, *answer.advice)
+    parts: list[RenderableType] = [Text(sentence) for sentence in said]
     window_ns = max(answer.window_s * NS_PER_S, 1.0)
     rows = [(_REASONS[each.reason], "", each.held_ns) for each in answer.reasons if each.held_ns]
     rows += [

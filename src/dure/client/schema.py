@@ -375,6 +375,10 @@ class WhyAnswer(Answer):
     holders: tuple[HeldFor, ...]
     """Longest first."""
     longest_hold_ns: int
+    gpu: str | None = None
+    """On which it was held most; None: it has no process anywhere."""
+    advice: tuple[str, ...] = ()
+    """What the advisor of that GPU last proposed or did, and why."""
 
 
 # ---- policies and goals -----------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """A tenant: who shares an accelerator, what it was promised and what it strives for."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -61,6 +62,21 @@ class AvailabilitySlo:
     share: float
     floor_share: float = 0.1
     max_hold_ns: int = 100 * NS_PER_MS
+
+    def kept_in(
+        self, window_ns: float, served_ns: float, busy_ns: float, longest_hold_ns: float
+    ) -> bool:
+        """Whether a tenant was available in a window in which it had work for `busy_ns`."""
+        served = served_ns >= self.floor_share * min(window_ns, busy_ns)
+        return served and longest_hold_ns <= self.max_hold_ns
+
+    def count(self, windows: Iterable[tuple[float, float, float, float]]) -> tuple[int, int]:
+        """Windows in which a tenant wanted something, and those of them in which it was available.
+
+        Each window is what `kept_in` takes: length, time served, time with work, longest hold.
+        """
+        kept = [self.kept_in(*window) for window in windows if window[2] > 0.0]
+        return len(kept), sum(kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,8 +126,9 @@ class Attainment:
         if length < _AVAILABILITY_WINDOW_NS:
             return
         if self._window_busy_ns > 0:
-            served = self._window_gpu_ns >= promise.floor_share * min(length, self._window_busy_ns)
-            good = served and self._window_hold_ns <= promise.max_hold_ns
+            good = promise.kept_in(
+                length, self._window_gpu_ns, self._window_busy_ns, self._window_hold_ns
+            )
             keep = 0.5 ** (length / (6 * _LONG_NS))
             self._windows = self._windows * keep + 1.0
             self._windows_good = self._windows_good * keep + good

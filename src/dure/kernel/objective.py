@@ -7,7 +7,9 @@ g_m is the share of its requests on time, times a quality after Eq. 2's Q: 1 whi
 kept, a tenth less for each further allowance of late requests (with a 99th percentile: 0.9 at 2 %
 late, 0.5 at 6 %, 0 at 11 %). For one with a throughput promise it is the part of the promised rate
 it got while it had work all the time. For everybody else it is progress: the time its work would
-have taken alone over the time it took.
+have taken alone over the time it took. Where availability is promised, all of that is multiplied by
+the part of it that was kept: of the seconds in which it wanted something, the share in which it was
+available over the promised share, 1 at most.
 
 Where a tenant does not report its latencies, what its requests wait before they begin is not seen.
 Then late ones are estimated: those that wait in a queue as they would alone, plus what was lost by
@@ -17,7 +19,7 @@ company in the work without a pause they came in.
 import math
 import statistics
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dure.domain.ids import TenantId
@@ -54,10 +56,22 @@ class Deeds:
     """Time its finished work would have taken alone."""
     busy_ns: float = 0.0
     """Time in which it had work."""
+    windows: float = 0.0
+    """Seconds in which it wanted something; counted where availability is promised."""
+    available: float = 0.0
+    """Of those, in how many it was available."""
 
     @property
     def goodness(self) -> float | None:
         """Its g_m; None where it wanted nothing."""
+        found, promise = self._served, self.tenant.slo.availability
+        if found is None or promise is None or self.windows <= 0.0 or promise.share <= 0.0:
+            return found
+        return found * min(1.0, self.available / self.windows / promise.share)
+
+    @property
+    def _served(self) -> float | None:
+        """The part of it that has nothing to do with availability."""
         slo = self.tenant.slo
         if slo.latency is not None:
             if self.requests <= 0.0:
@@ -108,6 +122,7 @@ class Sums:
     """Predicted device time of its bursts that ended."""
     alone_ns: float = 0.0
     """What those would have taken without company."""
+    longest_hold_ns: float = 0.0
     losses: dict[int, float] = field(default_factory=dict)
     """By bucket, bursts that came after so much was lost by company without a pause."""
 
@@ -122,6 +137,7 @@ class Sums:
         self.reported = reading.reported
         self.burst_gpu_ns += reading.burst_gpu_ns
         self.alone_ns += reading.burst_alone_ns
+        self.longest_hold_ns = max(self.longest_hold_ns, reading.longest_hold_ns)
         for bucket, count in reading.losses:
             self.losses[bucket] = self.losses.get(bucket, 0.0) + count
 
@@ -136,6 +152,7 @@ class Sums:
         self.reported = self.reported or other.reported
         self.burst_gpu_ns += other.burst_gpu_ns
         self.alone_ns += other.alone_ns
+        self.longest_hold_ns = max(self.longest_hold_ns, other.longest_hold_ns)
         for bucket, lost in other.losses.items():
             self.losses[bucket] = self.losses.get(bucket, 0.0) + lost
 
@@ -173,6 +190,10 @@ class _Bucket:
     until_ns: int
     sums: dict[TenantId, Sums] = field(default_factory=dict)
 
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.since_ns
+
 
 @dataclass(slots=True)
 class ScoreMeter:
@@ -209,47 +230,74 @@ class ScoreMeter:
 
     def over(self, span_ns: int) -> tuple[float, dict[TenantId, Sums]]:
         """How long the last buckets that make up a span were, and what was done in them."""
-        length_ns, found = 0.0, dict[TenantId, Sums]()
-        for bucket in reversed(self._buckets):
-            if length_ns >= span_ns:
-                break
-            length_ns += bucket.until_ns - bucket.since_ns
-            for tenant, sums in bucket.sums.items():
-                found.setdefault(tenant, Sums()).add(sums)
-        return length_ns, found
+        return _added(self._last(span_ns))
 
     def deeds(self, span_ns: int, tenants: Mapping[TenantId, Tenant]) -> tuple[Deeds, ...]:
         """What each of these tenants wanted and got lately."""
-        length_ns, found = self.over(span_ns)
-        return _deeds(found, length_ns, tenants)
+        return _deeds(self._last(span_ns), tenants)
+
+    def _last(self, span_ns: int) -> list[_Bucket]:
+        """The last buckets that make up a span, the latest first."""
+        length_ns, found = 0, list[_Bucket]()
+        for bucket in reversed(self._buckets):
+            if length_ns >= span_ns:
+                break
+            length_ns += bucket.length_ns
+            found.append(bucket)
+        return found
 
     def error(self, span_ns: int, tenants: Mapping[TenantId, Tenant]) -> float:
         """Standard error of the score over a span, by how it differs from second to second."""
         seconds = -(-span_ns // _BUCKET_NS)
-        found = [
-            score(_deeds(bucket.sums, bucket.until_ns - bucket.since_ns, tenants))
-            for bucket in list(self._buckets)[-seconds:]
-        ]
+        found = [score(_deeds([bucket], tenants)) for bucket in list(self._buckets)[-seconds:]]
         known = [each for each in found if each is not None]
         if len(known) < _FEW_SECONDS:
             return 1.0
         return statistics.stdev(known) / math.sqrt(len(known))
 
 
-def _deeds(
-    sums: Mapping[TenantId, Sums], length_ns: float, tenants: Mapping[TenantId, Tenant]
-) -> tuple[Deeds, ...]:
-    return tuple(
-        Deeds(
-            tenants[id_],
-            length_ns,
-            requests=each.requests,
-            late=each.late_of(promise.target_ns, length_ns) if promise is not None else 0.0,
-            bursts=each.bursts,
-            work_ns=each.useful_ns,
-            busy_ns=each.busy_ns,
+def _added(buckets: Iterable[_Bucket]) -> tuple[float, dict[TenantId, Sums]]:
+    length_ns, found = 0.0, dict[TenantId, Sums]()
+    for bucket in buckets:
+        length_ns += bucket.length_ns
+        for tenant, sums in bucket.sums.items():
+            found.setdefault(tenant, Sums()).add(sums)
+    return length_ns, found
+
+
+def _deeds(buckets: Sequence[_Bucket], tenants: Mapping[TenantId, Tenant]) -> tuple[Deeds, ...]:
+    length_ns, sums = _added(buckets)
+    found = []
+    for id_, each in sums.items():
+        tenant = tenants.get(id_)
+        if tenant is None:
+            continue
+        promise = tenant.slo.latency
+        windows, available = _windows(buckets, tenant)
+        found.append(
+            Deeds(
+                tenant,
+                length_ns,
+                requests=each.requests,
+                late=each.late_of(promise.target_ns, length_ns) if promise is not None else 0.0,
+                bursts=each.bursts,
+                work_ns=each.useful_ns,
+                busy_ns=each.busy_ns,
+                windows=windows,
+                available=available,
+            )
         )
-        for id_, each in sums.items()
-        if id_ in tenants
-        for promise in (tenants[id_].slo.latency,)
+    return tuple(found)
+
+
+def _windows(buckets: Iterable[_Bucket], tenant: Tenant) -> tuple[int, int]:
+    """Seconds in which a tenant wanted something, and those of them in which it was available."""
+    promise = tenant.slo.availability
+    if promise is None:
+        return 0, 0
+    seen = ((bucket.length_ns, bucket.sums.get(tenant.id)) for bucket in buckets)
+    return promise.count(
+        (length_ns, sums.work_ns, sums.busy_ns, sums.longest_hold_ns)
+        for length_ns, sums in seen
+        if sums is not None
     )

@@ -118,11 +118,19 @@ def _edge(state: State, squad: int) -> None:
 
 @compiled
 def _adopt(state: State) -> None:
-    """Put the waiting plan in force."""
+    """Put the waiting plan in force.
+
+    Word by word: for whole arrays the compiler also makes what it says of unlike shapes, which
+    takes it three seconds.
+    """
     device = state.device[0]
-    state.orders[:, :] = state.pending
-    state.durations[0, :] = state.durations[1, :]
-    state.corun[0, :, :] = state.corun[1, :, :]
+    for squad in range(state.orders.shape[0]):
+        state.durations[0, squad] = state.durations[1, squad]
+        for index in range(state.orders.shape[1]):
+            state.orders[squad, index] = state.pending[squad, index]
+    for one in range(state.corun.shape[1]):
+        for other in range(state.corun.shape[2]):
+            state.corun[0, one, other] = state.corun[1, one, other]
     state.promised[0] = state.promised[1]
     device.squads = device.plan_waiting
     device.plan_waiting = 0

@@ -3,7 +3,8 @@
 import numpy as np
 
 from dure.kernel.objective import WINDOW_NS, Deeds, score
-from dure.sim.kernel.run import WINDOW_NS as LOOK_NS
+from dure.sim.kernel.availability import WINDOW_NS as LOOK_NS
+from dure.sim.kernel.availability import windows_kept
 from dure.sim.kernel.run import Outcome
 
 
@@ -44,6 +45,8 @@ def _deeds(outcome: Outcome, number: int, last: bool) -> list[Deeds]:
         work_ns, busy_ns = (
             outcome.windows[last_look, index, :2] - outcome.windows[first_look, index, :2]
         )
+        seen = outcome.windows[first_look : last_look + 1, index]
+        windows, available = windows_kept(load.tenant, seen, LOOK_NS)
         found.append(
             Deeds(
                 load.tenant,
@@ -53,6 +56,8 @@ def _deeds(outcome: Outcome, number: int, last: bool) -> list[Deeds]:
                 bursts=requests,
                 work_ns=float(work_ns),
                 busy_ns=float(busy_ns),
+                windows=windows,
+                available=available,
             )
         )
     return found

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dure.domain.units import NS_PER_MS, NS_PER_S
+from dure.sim.kernel.availability import WINDOW_NS, windows_kept
 from dure.sim.kernel.load import ClosedLoop, TenantLoad
 from dure.sim.kernel.modes import Mode
-from dure.sim.kernel.run import WINDOW_NS, Outcome, Setting, run
+from dure.sim.kernel.run import Outcome, Setting, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,15 +246,10 @@ def _throughput_attainment(load: TenantLoad, jobs: _Jobs, present_ns: int) -> fl
 
 def _availability_attainment(load: TenantLoad, outcome: Outcome, index: int) -> float | None:
     """Share of one-second windows with demand in which it got its floor and was not held long."""
-    promise = load.tenant.slo.availability
-    if promise is None:
+    if load.tenant.slo.availability is None:
         return None
-    served_ns, busy_ns = np.diff(outcome.windows[:, index, :2], axis=0).T
-    holds_ns = outcome.windows[1:, index, 2]
-    asked = busy_ns > 0.0
-    served = served_ns >= promise.floor_share * np.minimum(busy_ns, WINDOW_NS)
-    good = served & (holds_ns <= promise.max_hold_ns)
-    return float(good[asked].mean()) if asked.any() else 1.0
+    asked, kept = windows_kept(load.tenant, outcome.windows[:, index], WINDOW_NS)
+    return kept / asked if asked else 1.0
 
 
 def _iterations_per_active_s(load: TenantLoad, jobs: _Jobs, outcome: Outcome, index: int) -> float:

@@ -30,20 +30,17 @@ from dure.domain.instructions import (
 from dure.domain.plan import Plan
 from dure.domain.risks import Risk
 from dure.domain.signals import Signal
-from dure.domain.units import NS_PER_S
 from dure.kernel.advisor import Advisor, AdvisorSettings
 from dure.kernel.chooser import Chooser, EveryPolicy
 from dure.kernel.machine import KernelMachine, MachineSettings
 from dure.sim.kernel.advising import Advising
+from dure.sim.kernel.availability import WINDOW_NS
 from dure.sim.kernel.load import TenantLoad
 from dure.sim.kernel.modes import Mode, sharing_of
 from dure.sim.kernel.physics import Physics
 from dure.sim.kernel.state import NEVER
 from dure.sim.kernel.world import TICK_NS, World
 from dure.telemetry.watch import RiskWatch
-
-WINDOW_NS = 1 * NS_PER_S
-"""Windows by which availability is judged."""
 
 Recorder = Callable[[Event, tuple[Instruction, ...]], None]
 """Takes down every event with what the machine answered: the journal."""

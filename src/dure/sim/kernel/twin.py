@@ -18,6 +18,7 @@ from dure.domain.kernel import KernelProfile
 from dure.domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from dure.kernel.objective import Deeds, score
 from dure.kernel.snapshot import Snapshot, TenantSketch, revive
+from dure.sim.kernel.availability import WINDOW_NS, windows_kept
 from dure.sim.kernel.load import Arrivals, ClosedLoop, KernelSpec, Program, TenantLoad, poisson
 from dure.sim.kernel.modes import managed, sharing_of
 from dure.sim.kernel.physics import Physics
@@ -68,7 +69,7 @@ def _foretell(snapshot: Snapshot, choice: Choice, seed: int, horizon_ns: int) ->
     mode = managed(choice.policy, side_by_side=snapshot.settings.side_by_side)
     world = World(profile, Physics(), loads, sharing_of(mode, profile, loads))
     machine = revive(snapshot, choice)
-    counted = None
+    looks: list[NDArray[np.float64]] = []
     for now_ns in range(0, horizon_ns + 1, TICK_NS):
         world.advance(now_ns)
         readings, samples = world.read()
@@ -76,16 +77,17 @@ def _foretell(snapshot: Snapshot, choice: Choice, seed: int, horizon_ns: int) ->
         for instruction in machine.handle(event):
             if isinstance(instruction, PublishPlan):
                 world.publish(instruction.plan)
-        if counted is None and now_ns >= _SETTLE_NS:
-            counted = world.look()
-    assert counted is not None
-    return score(_deeds(world, loads, world.look()[:, :2] - counted[:, :2], horizon_ns))
+        if now_ns >= _SETTLE_NS + len(looks) * WINDOW_NS:
+            looks.append(world.look())
+    looks.append(world.look())
+    return score(_deeds(world, loads, np.stack(looks), horizon_ns))
 
 
 def _deeds(
-    world: World, loads: tuple[TenantLoad, ...], done: NDArray[Any], horizon_ns: int
+    world: World, loads: tuple[TenantLoad, ...], looks: NDArray[Any], horizon_ns: int
 ) -> list[Deeds]:
-    """What each tenant wanted and got after the first plans."""
+    """What each tenant wanted and got after the first plans; `looks` at the ends of seconds."""
+    done = looks[-1, :, :2] - looks[0, :, :2]
     finished = np.concatenate(world.finished)
     finished = finished[finished["finish"] >= _SETTLE_NS]
     found = []
@@ -98,6 +100,7 @@ def _deeds(
             answered = sum(int((part["tenant"] == index).sum()) for part in world.finished)
             waiting = int((horizon_ns - load.work.at_ns[answered:] > promise.target_ns).sum())
             requests, late = requests + waiting, late + waiting
+        windows, available = windows_kept(load.tenant, looks[:, index], WINDOW_NS)
         found.append(
             Deeds(
                 load.tenant,
@@ -107,6 +110,8 @@ def _deeds(
                 bursts=requests,
                 work_ns=float(done[index, 0]),
                 busy_ns=float(done[index, 1]),
+                windows=windows,
+                available=available,
             )
         )
     return found
