@@ -144,3 +144,25 @@ def test_pools_lend_no_more_to_questions_than_to_jobs() -> None:
     assert {each.workload for each in verdicts if each.choice} == set(placed)
     # What a pool kept for its owner is not lent because somebody asked.
     assert [each.choice for each in evaluate(asked.state, jobs[:3])].count(None) == 0
+
+
+def test_a_tenant_without_a_pool_is_told_of_pools_only_where_these_keep_it_away() -> None:
+    bob = TenantId("bob")
+
+    def told(lendable: int, guaranteed: int = 8, used: int = 8) -> str:
+        made = machine(cluster("only", groups=(group(nodes=1),)))
+        pool = VNodePool(PoolId("bobs"), bob, "a100", guaranteed=guaranteed, lendable=lendable)
+        made.handle(TenantSet(0, FleetTenant(bob), (pool,)))
+        made.handle(RoundDue(0))
+        mine = [job(f"bob-{n}", tenant=bob, pool=PoolId("bobs")) for n in range(used)]
+        submit(made, *mine)
+        assert len(orders(made.handle(RoundDue(0)))) == used
+        [verdict] = evaluate(made.state, [job("anns")])
+        return verdict.why
+
+    kept = "the devices that could run it belong to pools it may not use"
+    full = "no site it may use has room for it now"
+    assert told(lendable=0) == kept
+    assert told(lendable=2) == full
+    assert told(lendable=0, guaranteed=4) == full
+    assert told(lendable=2, used=0) == ""

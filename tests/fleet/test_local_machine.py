@@ -382,6 +382,18 @@ def test_summaries_come_only_when_something_changed_and_under_new_revisions() ->
     assert second.sites[0].free_devices == first.sites[0].free_devices - 2
 
 
+def test_an_order_that_takes_the_place_of_another_is_told_though_as_much_is_left() -> None:
+    it = rig()
+    answer = it.give(order(training("old")))
+    (before,) = [each for each in answer if isinstance(each, ReportSummary)]
+    # Both between two rounds, as when a centre displaces one for another.
+    it.tell(_withdrawal("old", 1, it.now_ns))
+    answer = it.tell(OrderGiven(it.now_ns, order(training("new")))) + it.round()
+    (after,) = [each for each in answer if isinstance(each, ReportSummary)]
+    assert after.sites[0].free_devices == before.sites[0].free_devices
+    assert after.sites[0].revision > before.sites[0].revision
+
+
 def test_events_must_come_in_order() -> None:
     machine = LocalMachine(LocalSettings(cluster()))
     machine.handle(RoundDue(10))

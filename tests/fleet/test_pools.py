@@ -132,6 +132,20 @@ def test_a_pool_grows_over_open_devices_to_its_maximum() -> None:
     assert made.rooms(ANN, PoolId("a"))[made.index(AT_SEOUL)] == 1
 
 
+def test_what_a_pool_could_ever_have_ends_at_its_maximum_and_follows_what_others_keep() -> None:
+    own = pool("a", guaranteed=2, maximum=5, clusters=frozenset({SEOUL}))
+    made = book(own)
+    at = made.index(AT_SEOUL)
+    assert made.reach(ANN, PoolId("a"))[at] == 5
+    assert made.below_maximum(PoolId("a")) == 5
+    made.took(work("w", ANN, "a"), AT_SEOUL, 4)
+    assert made.reach(ANN, PoolId("a"))[at] == 5, "as if nobody were there"
+    assert made.below_maximum(PoolId("a")) == 1
+    made.set_pools(BOB, [pool("b", BOB, guaranteed=12, clusters=frozenset({SEOUL}))])
+    made.revise(1)
+    assert made.reach(ANN, PoolId("a"))[at] == 4, "bob keeps 12 of 16"
+
+
 def test_a_called_loan_is_reclaimed_from_the_cheapest_borrowers() -> None:
     made = book(pool("a", guaranteed=16, lendable=16, clusters=frozenset({SEOUL})))
     for name, devices in (("dear", 4.0), ("cheap", 4.0), ("small", 1.0), ("unmovable", 7.0)):

@@ -11,11 +11,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from dure.member.core.warmup import warm_up as member_loops
+from dure.server.planner.warmup import warm_up as planner_loops
 from tests.kube.cluster import KubeCluster
 from tests.kube.programs import wait_until
 
 
 def _started(cluster: KubeCluster) -> KubeCluster:
+    # Centres and members in the process of the tests must not begin to compile once they act.
+    planner_loops()
+    member_loops()
     atexit.register(cluster.close)
     cluster.start()
     return cluster

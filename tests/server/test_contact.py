@@ -8,7 +8,7 @@ from tests.server.centres import QUICK, World, world
 from tests.server.members import FakeMember, linked
 from tests.stores.helpers import asynchronous
 
-IMPATIENT = replace(QUICK, lost_after_s=1.5, silence_s=1.0, ping_s=0.3, fence_margin_least_s=0.5)
+IMPATIENT = replace(QUICK, lost_after_s=4.0, silence_s=3.0, ping_s=0.3, fence_margin_least_s=0.5)
 
 
 async def _runs_in_seoul(centre: World, member: FakeMember, **spec: object) -> AttemptKey:

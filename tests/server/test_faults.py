@@ -60,7 +60,8 @@ async def test_a_database_that_was_killed_is_found_again_and_nothing_is_lost_or_
         postgres.kill()
         # Said while nobody can write it down; the link stays, and so does what was said.
         await member.ended(key, Outcome.SUCCEEDED)
-        postgres.start()
+        # Beside the loop: its member would fall silent meanwhile, and its link be ended.
+        await asyncio.to_thread(postgres.start)
         await member.until(lambda me: me.acked == me.seq, 60)
         await centre.phase(job, JobPhase.SUCCEEDED)
         second = await centre.submit()

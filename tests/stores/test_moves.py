@@ -8,6 +8,7 @@ from dure.domain.fleet.accounts import TenantKind
 from dure.domain.fleet.migrations import MoveKind, MoveStep
 from dure.stores.errors import ConflictError, DuplicateError
 from dure.stores.ids import new_id
+from dure.stores.retention import Retention
 from dure.stores.rows import Migration, Tenant
 from dure.stores.store import Store
 from tests.stores.helpers import asynchronous, job
@@ -77,3 +78,23 @@ async def test_a_late_word_calls_nothing_off_and_an_answer_is_never_taken_back(
             await tx.migrations.acknowledge(row, 3)
             await tx.migrations.step_all([replace(row, step=MoveStep.RESUMING)])
             assert (await tx.migrations.get(row.id)).acked == 7
+
+
+@asynchronous
+async def test_a_migration_is_kept_for_as_long_after_its_end_as_it_is_to_be(address: str) -> None:
+    async with Store.open(address) as store:
+        job_id = await prepared(store)
+        async with store.transaction() as tx:
+            now_ns = tx.now_ns
+            ended = [
+                replace(move(job_id), step=MoveStep.DONE, ended_ns=now_ns - round(age_s * 1e9))
+                for age_s in (3600.0, 120.0, 30.0)
+            ]
+            under_way = replace(move(job_id), since_ns=1, begun_ns=1)
+            await tx.migrations.step_all([*ended, under_way])
+        assert (await store.prune(Retention(migrations_s=None))).migrations == 0
+        assert (await store.prune(Retention(migrations_s=60.0), batch=1)).migrations == 2
+        async with store.reading() as tx:
+            assert await tx.migrations.find(ended[1].id) is None
+            assert await tx.migrations.find(ended[2].id) == ended[2]
+            assert await tx.migrations.unfinished() == (under_way,)

@@ -88,24 +88,40 @@ def test_an_unmodified_job_runs_in_the_cheaper_cluster_and_its_log_comes_back(
 
 def test_nodes_follow_what_is_lent_and_called_back(fleet: VirtualFleet) -> None:
     assert fleet.allocatable() == 4
-    borrowers = [borrow(fleet), borrow(fleet)]
-    for each in borrowers:
-        fleet.until_phase(each, JobPhase.RUNNING)
+    # Two take what is lent; two more of the same tenant wait for it all the time.
+    borrowers = [borrow(fleet) for _ in range(4)]
+    fleet.until("two borrowers to run", lambda: running_of(fleet, "globex") == 2)
     within("the node shows what is lent", lambda: fleet.allocatable() == 2, FOLLOW_S)
     node = fleet.get("node", "gpus")
     assert node["status"]["capacity"][RESOURCE] == "4"
     # Its tenant wants all it has: two fit at once, two call back what is lent.
     fleet.apply(job("many", "echo in $DURE_CLUSTER; exec sleep 600", parallelism=4, completions=4))
-    within("the node shows what was called back", lambda: fleet.allocatable() == 4, FOLLOW_S)
-    for each in borrowers:
-        fleet.client.do(calls.cancel_job(each))
-    wait_for_pods(fleet, "many", "Running", 4)
+
+    def called_back() -> bool:
+        return fleet.allocatable() == 4 and running_pods(fleet, "many") == 4
+
+    within("the node shows what was called back, and all Pods run", called_back, FOLLOW_S)
     clusters = {pod["metadata"]["annotations"]["dure.io/cluster"] for pod in fleet.pods("many")}
     assert clusters == {"cheap", "dear"}
+    assert running_of(fleet, "globex") == 0
+    assert len(live_of(fleet, "globex")) == 4  # displaced, not lost
+    # Its tenant wants nothing any more: what it lends is borrowed again.
     fleet.kubectl("delete", "job", "many")
     fleet.until("the jobs of deleted Pods to end", lambda: not live_of(fleet, "acme"))
+    within("what is lent is used again", lambda: running_of(fleet, "globex") == 2, FOLLOW_S)
+    within("the node shows what is lent again", lambda: fleet.allocatable() == 2, FOLLOW_S)
+    for each in borrowers:
+        fleet.client.do(calls.cancel_job(each))
     fleet.until("the borrowers to end", lambda: not live_of(fleet, "globex"))
     within("the node is whole again", lambda: fleet.allocatable() == 4, FOLLOW_S)
+
+
+def running_pods(fleet: VirtualFleet, name: str) -> int:
+    return [pod["status"].get("phase") for pod in fleet.pods(name)].count("Running")
+
+
+def running_of(fleet: VirtualFleet, tenant: str) -> int:
+    return [each.phase for each in live_of(fleet, tenant)].count(JobPhase.RUNNING)
 
 
 def live_of(fleet: VirtualFleet, tenant: str) -> list[Any]:

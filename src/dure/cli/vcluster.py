@@ -173,6 +173,11 @@ def _kubeconfig(client: Any, name: str, scoped: tuple[str, int], context: str) -
         return made_of(f"{name}-{cluster}", {"server": access.url, **trust}, user, access.namespace)
     if cluster:
         raise InputError("it is dedicated: it has one address", "leave it out", field="--cluster")
+    if found.spec.api_server.value == "given":
+        raise InputError(
+            f"the API server of virtual cluster {name} is given, and knows no token of Dure",
+            "use the kubeconfig of that API server",
+        )
     if found.standing is None or not found.standing.url:
         raise InputError(f"virtual cluster {name} never ran", f"start it: dure vcluster run {name}")
     words = ["vcluster", "credential", *(["--context", context] if context else [])]

@@ -1,23 +1,19 @@
-"""Makes room for work of higher priority, and for owners who want their lent devices back."""
+"""Makes room for work that comes first: whom to displace, and what that costs."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from dure.domain.fleet.instructions import GlobalInstruction, PreemptWorkload, SetAllotments
+from dure.domain.fleet.instructions import GlobalInstruction, PreemptWorkload
 from dure.domain.ids import WorkloadId
-from dure.domain.units import NS_PER_S
 from dure.fleet import preemption
 from dure.fleet.global_state import GlobalState, Leaving
 from dure.fleet.preemption import Candidates, Victims
 from dure.fleet.sites import Floats, Integers
-from dure.fleet.tracks import HOUR_NS, Phase, Track
+from dure.fleet.tracks import HOUR_NS, Track
 
 RETURN_DELAY_NS = HOUR_NS
 """How long a displaced job is expected to wait for another place."""
-_OWNERS_AGAIN_NS = 10 * NS_PER_S
-"""How often an owner that waits is looked at again while units of its pool are idle: at once where
-somebody just gave them back, and seldom enough not to matter where another reason holds it."""
 MOST_CONSIDERED = 512
 """Running workloads among which victims are looked for, lowest priority first."""
 
@@ -118,58 +114,4 @@ def displace(
                 why=why,
             )
         )
-    return instructions
-
-
-def wake_owners(state: GlobalState) -> None:
-    """Have those looked at again who wait for units of their pool, and for whom there are some.
-
-    A site that has room calls who wants it most, and these may be others, who may not have it.
-    """
-    found = state.waiting.owners() if state.pool_owners else []
-    for track in found:
-        devices = float(track.needs.busy.max(initial=0.0)) * track.instances
-        room = state.pools.rooms(track.workload.tenant, track.workload.pool).max(initial=0.0)
-        woken_ns = state.owners_woken.get(track.id, -_OWNERS_AGAIN_NS)
-        if devices <= room + 1e-9 and state.now_ns - woken_ns >= _OWNERS_AGAIN_NS:
-            state.owners_woken[track.id] = state.now_ns
-            state.waiting.wake([track.id])
-    waiting = {track.id for track in found}
-    for gone in state.owners_woken.keys() - waiting:
-        del state.owners_woken[gone]
-
-
-def reclaim(state: GlobalState, waiting: Sequence[Track], most: int) -> list[GlobalInstruction]:
-    """Call lent units back for owners who wait, displacing who uses them at least cost."""
-    if not state.pool_owners:
-        return []
-    wanted: dict[str, float] = {}
-    first: dict[str, Track] = {}
-    # Also those who were not looked at in this round: who waits for its own calls until it has it.
-    for track in {each.id: each for each in (*waiting, *state.waiting.owners())}.values():
-        pool = track.workload.pool
-        if pool is not None:
-            devices = float(track.needs.busy.max(initial=0.0)) * track.instances
-            wanted[pool] = wanted.get(pool, 0.0) + devices
-            first.setdefault(pool, track)
-    state.want(wanted)
-    if not wanted:
-        return []
-    running = state.running
-    rows = np.flatnonzero(running.used & running.preemptible)
-    costs = {
-        owner: displacement_cost(state, state.tracks[owner], int(row))
-        for row in rows[:MOST_CONSIDERED]
-        if (owner := running.owner[row]) is not None
-        and state.tracks[owner].phase in (Phase.RUNNING, Phase.PLACED)
-    }
-    # What is called back is no longer lent from this moment on: only then borrowers are too many.
-    instructions: list[GlobalInstruction] = [
-        SetAllotments(cluster, allotments)
-        for cluster, allotments in state.pools.revise(state.now_ns).items()
-    ]
-    for call in state.pools.to_reclaim(costs):
-        names = [(name, costs[name]) for name in call.workloads[: max(0, most)]]
-        most -= len(names)
-        instructions += displace(state, names, next(iter(first.values())).id)
     return instructions

@@ -7,17 +7,17 @@ from dure.domain.fleet.instructions import (
     GlobalInstruction,
     PreemptWorkload,
     PublishPrices,
-    SetAllotments,
     Warn,
     WarnKind,
 )
 from dure.domain.ids import ClusterId, PoolId
 from dure.fleet import moving
-from dure.fleet.displacing import reclaim, wake_owners
 from dure.fleet.first_replicas import from_kept_room, from_spare_replicas, warn_of_unserved
 from dure.fleet.global_state import GlobalState
 from dure.fleet.holding import carbon_outlook, hold_back, pace_carbon
 from dure.fleet.job_round import JobRound
+from dure.fleet.lending import lend_again, reclaim, told_leases, wake_owners
+from dure.fleet.scan_times import ScanTimes
 from dure.fleet.service_round import make_room_for_services, place_services
 from dure.fleet.share_calls import wake_claimants
 from dure.fleet.tracks import Track
@@ -28,7 +28,7 @@ class GlobalRounds:
 
     def __init__(self, state: GlobalState) -> None:
         self._state = state
-        self._next_scan_ns = 0
+        self._scans = ScanTimes()
         self._unserved: set[str] = set()
         """Services of which somebody was told that they have no replica."""
         self._short: dict[PoolId, int] = {}
@@ -45,6 +45,9 @@ class GlobalRounds:
             state.adaptation.pacer.expected_g(),
         )
         wake_claimants(state)
+        # Pools and capacity may have changed: nobody is placed on what an owner holds from now on.
+        instructions += told_leases(state)
+        instructions += lend_again(state)
         wake_owners(state)
         called = state.waiting.call(event.now_ns, columns, state.settings.most_candidates)
         if called and len(state.sites):
@@ -54,8 +57,7 @@ class GlobalRounds:
         elif called:
             for track in called:
                 state.waiting.admit(track)
-        if event.now_ns >= self._next_scan_ns:
-            self._next_scan_ns = event.now_ns + state.settings.scan_ns
+        if self._scans.due(state):
             instructions += moving.scan(state)
             if state.pool_owners:
                 state.pools.rebalance()
@@ -129,8 +131,7 @@ class GlobalRounds:
             instructions.append(
                 PublishPrices(tuple((str(names[site]), price) for site, price in news))
             )
-        for cluster, allotments in state.pools.revise(state.now_ns).items():
-            instructions.append(SetAllotments(cluster, allotments))
+        instructions += told_leases(state)
         if state.pool_owners or self._short:
             instructions += self._warn_of_short_pools()
         return instructions

@@ -51,6 +51,12 @@ class GlobalSettings:
     service_horizon_h: float = 24.0
     """Over how long a service's placement is weighed."""
     scan_ns: int = HOUR_NS
-    """Between two looks for migrations."""
+    """Between two looks for migrations, unless prices or carbon moved."""
+    scan_change: float = 0.1
+    """Share by which the rent, the electricity price or the carbon intensity of a cluster must
+    differ from what it was at the last look for another one to be taken at once: less hardly makes
+    a move worth its cost."""
+    scan_least_ns: int = 5 * MINUTE_NS
+    """Between two looks, however much prices move, and between two comparisons of prices."""
     budget_warning: float = 0.8
     """Used share of a budget at which its tenant is warned."""

@@ -87,6 +87,15 @@ class Leaving:
     usage: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """At an owner that waits, because there is room for it."""
+
+    at_ns: int
+    rooms: frozenset[tuple[int, int]]
+    """Sites that had room for it, and how often each had grown."""
+
+
 @dataclass(slots=True)
 class GlobalState:
     """The books of the global stage."""
@@ -115,8 +124,9 @@ class GlobalState:
     service_tenure: Tenure = field(default_factory=Tenure)
     leaving: dict[tuple[WorkloadId, int], Leaving] = field(default_factory=dict)
     """By workload and attempt: displaced, and not yet known to have stopped."""
-    wanted_pools: set[str] = field(default_factory=set)
-    owners_woken: dict[WorkloadId, int] = field(default_factory=dict)
+    wanted_pools: dict[str, float] = field(default_factory=dict)
+    """Devices of their pools that owners wait for."""
+    owners_seen: dict[WorkloadId, Look] = field(default_factory=dict)
     """When those who wait for units of their pool were last looked at because there are some."""
     pool_owners: set[TenantId] = field(default_factory=set)
     duals: Prices | None = None
@@ -225,12 +235,16 @@ class GlobalState:
 
     def pool_rooms(self, workload: Workload) -> Floats:
         """[M]: devices of each site that pools leave to a workload."""
+        return self.pool_columns_of(self.pools.rooms(workload.tenant, workload.pool))
+
+    def pool_columns_of(self, by_place: Floats) -> Floats:
+        """[M]: what holds of the place that pools count the devices of each site at."""
         if len(self._pool_columns) != len(self.sites):
             self._pool_columns = np.array(
                 [self.pools.index(self.place_of(row)) for row in range(len(self.sites))],
                 dtype=np.int64,
             )
-        return np.asarray(self.pools.rooms(workload.tenant, workload.pool)[self._pool_columns])
+        return np.asarray(by_place[self._pool_columns])
 
     def way_ms(self, users: tuple[tuple[str, float], ...]) -> Floats:
         """[M]: round trip from users to each site, by their share of requests."""
@@ -435,9 +449,9 @@ class GlobalState:
 
     def want(self, devices: dict[str, float]) -> None:
         """Owners wait for so many devices of their pools; those not named for none."""
-        for pool in self.wanted_pools | set(devices):
+        for pool in self.wanted_pools.keys() | devices.keys():
             self.pools.wants_devices(PoolId(pool), devices.get(pool, 0.0))
-        self.wanted_pools = set(devices)
+        self.wanted_pools = dict(devices)
 
     def forget(self, track: Track) -> None:
         """It is done, refused or withdrawn."""

@@ -26,6 +26,9 @@ from dure.fleet.waiting import Wish
 _MOST_WISHES = 4
 """Sites a waiting job is called for when they have room again; at its review it sees all."""
 NO_ROOM = "no site it may use has room for it now"
+_OTHERS = "the devices that could run it belong to pools it may not use"
+_MAXIMUM = "its pool has too little left below its maximum"
+_TEAM = "its team's budget has too little left for any place it may have"
 
 
 class JobRound:
@@ -41,6 +44,8 @@ class JobRound:
         self.table: CostTable | None = None
         self.choice: Choice | None = None
         self.tenancy: Tenancy | None = None
+        self._in_reach: NDArray[np.bool_] | None = None
+        """[J]: jobs that pools leave a place to, whatever their team has left."""
         self._wished: tuple[list[Any], ...] | None = None
         self._best_now: list[float] | None = None
 
@@ -71,6 +76,7 @@ class JobRound:
         slots = self._slots()
         table = cost_table(self._tracks, around, slots)
         self._isolate(table)
+        self._in_reach = np.asarray(np.isfinite(table.total).any(axis=(1, 2)))
         table = within_teams(state, table)
         self.tenancy = self._tenancy(table)
         room = Room(
@@ -301,8 +307,32 @@ class JobRound:
         if not table.eligible[job].any():
             return "no site that can be reached could run it"
         if not np.isfinite(table.total[job]).any():
-            return "the devices that could run it belong to pools it may not use"
+            assert self._in_reach is not None
+            if self._in_reach[job]:
+                return _TEAM
+            if self._at_maximum(job):
+                return _MAXIMUM
+            return NO_ROOM if self._taken_by_others(job) else _OTHERS
         return self._beyond_means(job) or NO_ROOM
+
+    def _at_maximum(self, job: int) -> bool:
+        """Whether its pool may not grow by what it needs, wherever it went."""
+        state, table = self.state, self.table
+        assert table is not None
+        pool = self._tracks[job].workload.pool
+        if pool is None:
+            return False
+        needed = table.usage[job, state.sites.columns.kind, DEVICES][table.eligible[job]]
+        return bool(needed.min() > state.pools.below_maximum(pool) + 1e-9)
+
+    def _taken_by_others(self, job: int) -> bool:
+        """Whether pools would leave a site to a job, were it not in use."""
+        state, table = self.state, self.table
+        assert table is not None
+        workload = self._tracks[job].workload
+        reach = state.pool_columns_of(state.pools.reach(workload.tenant, workload.pool))
+        needed = table.usage[job, state.sites.columns.kind, DEVICES]
+        return bool((table.eligible[job] & (reach >= needed - 1e-9)).any())
 
     def _beyond_means(self, job: int) -> str:
         """What a job's tenant or the fleet has too little left of, wherever it went; or nothing."""

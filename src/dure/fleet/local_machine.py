@@ -31,8 +31,9 @@ and tell it, before the first `RoundDue`, in this order: `TenantSet`, `Allotment
 `NodeLost`, `NodeCordoned`, `ForeignUsed`; `InstanceFound` for each instance that lives, with its
 place in the numbers of now; `InstanceEnded` for those of the same attempts that finished, so that a
 gang that is ending is known as such; `StartFailed` for others of which something is left, so that
-their indices stay used; `OrderGiven` for all orders. An instance whose place is impossible is
-answered by `StopInstance`. The first round completes what is incomplete.
+their indices stay used; `OrderGiven` for all orders; `SizeFound` for services that were sized. An
+instance whose place is impossible is answered by `StopInstance`. The first round completes what is
+incomplete.
 """
 
 from collections.abc import Callable, Collection
@@ -57,6 +58,7 @@ from dure.domain.fleet.events import (
     OrderWithdrawn,
     PolicySet,
     RoundDue,
+    SizeFound,
     StartFailed,
     TenantSet,
 )
@@ -253,6 +255,7 @@ class LocalMachine:
         if floor.changed:
             news = [self.summaries.update(each) for each in sorted(floor.changed)]
             floor.changed.clear()
+            floor.ordered.clear()
             if any(news):
                 floor.out.append(ReportSummary(self.summaries.all()))
 
@@ -289,6 +292,7 @@ class LocalMachine:
         OrderGiven: lambda it, event: it.orders.given(event),
         OrderWithdrawn: lambda it, event: it.orders.withdrawn(event),
         InstanceFound: lambda it, event: it.orders.found(event),
+        SizeFound: lambda it, event: it.orders.sized(event),
         InstanceWarm: lambda it, event: it.orders.warm(event),
         InstanceEnded: lambda it, event: it.orders.ended(event),
         StartFailed: lambda it, event: it.orders.start_failed(event),

@@ -88,6 +88,7 @@ class PoolBook:
         self._split_due = False
         self._lend_due = False
         self._rooms: dict[tuple[TenantId, PoolId | None], Floats] = {}
+        self._reaches: dict[tuple[TenantId, PoolId | None], Floats] = {}
         self._view: View | None = None
         self._stale: set[int] = set()
         """Places whose use has changed since the view was found."""
@@ -215,6 +216,23 @@ class PoolBook:
             room = float(self.rooms(workload.tenant, workload.pool)[index])
         return room >= devices - SLACK
 
+    def reach(self, tenant: TenantId, pool: PoolId | None) -> Floats:
+        """Devices by place that a workload of this tenant (and pool) could have at most, were
+        nobody else there: all but what others keep for themselves and never lend. Read only."""
+        key = (tenant, pool)
+        if key not in self._reaches:
+            self._reaches[key] = self._find_reach(tenant, pool)
+        return self._reaches[key]
+
+    def below_maximum(self, pool: PoolId) -> float:
+        """Devices that a pool may still take before it is at its maximum; infinite without one."""
+        known = self._pools.get(pool)
+        if known is None or known.maximum is None:
+            return math.inf
+        row = self._rows[pool]
+        used = float(self._tables.pool_use[row].sum())
+        return max(known.maximum * float(self._tables.unit[row]) - used, 0.0)
+
     def idle(self, pool: PoolId) -> float:
         """Devices of a pool's own units that none of its workloads uses, wherever they are."""
         return float(self._look().idle[self._rows[pool]].sum()) if pool in self._pools else 0.0
@@ -281,6 +299,7 @@ class PoolBook:
             self._held = None
             self._allowed_at.clear()
         self._rooms.clear()
+        self._reaches.clear()
         self._view = None
         self._stale.clear()
 
@@ -347,13 +366,26 @@ class PoolBook:
         known = self._pools.get(pool)
         if known is None or known.tenant != tenant:
             return np.zeros(len(self._places))
-        number = self._rows[pool]
-        rooms = self._look().pool_rooms(number)
-        if known.maximum is not None:
-            used = float(self._tables.pool_use[number].sum())
-            left = known.maximum * self._tables.unit[number] - used
-            rooms = np.minimum(rooms, max(left, 0.0))
+        rooms = np.minimum(self._look().pool_rooms(self._rows[pool]), self.below_maximum(pool))
         return np.where(self._allowed(known), rooms, 0.0)
+
+    def _find_reach(self, tenant: TenantId, pool: PoolId | None) -> Floats:
+        own = None if pool is None else self._pools.get(pool)
+        if pool is not None and (own is None or own.tenant != tenant):
+            return np.zeros(len(self._places))
+        left = self._tables.capacity.copy()
+        most = math.inf
+        if own is not None and own.maximum is not None:
+            most = own.maximum * float(self._tables.unit[self._rows[own.id]])
+        for each, holding in zip(self._pools.values(), self._holdings(), strict=True):
+            unit = self._tables.unit[self._rows[each.id]]
+            if each is own and each.dedicated:
+                return np.asarray(np.minimum(holding.units * unit, most))
+            if each.tenant == tenant and not each.dedicated:
+                continue
+            lent = np.minimum(in_proportion(each.lendable, holding.units), holding.units)
+            left -= holding.reserved(holding.units, self._tables.node_devices) - lent * unit
+        return left if own is None else np.where(self._allowed(own), np.minimum(left, most), 0.0)
 
     def _allowed(self, pool: VNodePool) -> NDArray[np.bool_]:
         """Where the pool may be."""

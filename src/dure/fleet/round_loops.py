@@ -53,10 +53,7 @@ def take_turns(wants: Wants, kind: Integers, left: Floats, order: Integers) -> I
                 if fits:
                     best = value
                     chosen[job] = site * slots + slot
-        if chosen[job] >= 0:
-            site, slot = chosen[job] // slots, chosen[job] % slots
-            for busy in range(slot, min(slots, slot + span[job])):
-                left[site, busy] -= usage[job, kind[site]]
+        _take(wants, kind, left, job, chosen[job], 1.0)
     return chosen
 
 

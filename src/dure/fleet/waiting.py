@@ -11,7 +11,7 @@ from dure.domain.ids import WorkloadId
 from dure.fleet.sites import DEVICES, Integers, SiteColumns
 from dure.fleet.tracks import Phase, Track
 
-_SPARE = 1.5
+SPARE = 1.5
 """For each free device, devices of waiting jobs that are called: some will not take the place."""
 _MOST_CALLED = 64
 """Jobs called for one site in one round."""
@@ -122,6 +122,11 @@ class WaitingRoom:
             if track.phase is Phase.WAITING and not track.places
         ]
 
+    def of_pools(self) -> list[Track]:
+        """Who wants a place in its pool and has none: who waits for one, and who is new."""
+        new = (self.tracks[each] for each in self._new)
+        return [*self.owners(), *(track for track in new if track.workload.pool is not None)]
+
     def call(self, now_ns: int, columns: SiteColumns, most: int) -> list[Track]:
         """Who is to be looked at now."""
         called: dict[WorkloadId, Track] = {}
@@ -170,7 +175,7 @@ class WaitingRoom:
         self, heap: list[_Entry], devices: float, called: dict[WorkloadId, Track]
     ) -> None:
         """Call those who want a site most, as far as its free devices go."""
-        room, kept, count = devices * _SPARE, [], 0
+        room, kept, count = devices * SPARE, [], 0
         while heap and room > 0 and count < _MOST_CALLED:
             entry = heapq.heappop(heap)
             track = self.tracks.get(entry[4])

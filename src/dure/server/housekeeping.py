@@ -128,12 +128,13 @@ async def prune(services: Services) -> None:
     while True:
         try:
             gone = await services.state.prune(services.settings.retention)
-            if gone.events or gone.audit or gone.keys:
+            if any((gone.events, gone.audit, gone.keys, gone.migrations)):
                 _log.info(
-                    "pruned %d events, %d audit entries, %d keys",
+                    "pruned %d events, %d audit entries, %d keys, %d migrations",
                     gone.events,
                     gone.audit,
                     gone.keys,
+                    gone.migrations,
                 )
         except StoreError as error:
             _log.warning("nothing was pruned: %s", error)

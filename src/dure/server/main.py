@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from dure.domain.errors import InputError
 from dure.domain.fleet.accounts import Role
+from dure.kit.memory import keep_what_is_loaded
 from dure.server.core import running
 from dure.server.options import ServerOptions, check, make_data
 from dure.server.ports import Bus
@@ -48,6 +49,7 @@ def run(options: ServerOptions) -> None:
     check(options)
     make_data(options.data)
     sys.setswitchinterval(_SWITCH_S)
+    keep_what_is_loaded()
     logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     # A request is some dozens of turns of the loop: uvloop's cost a third less of the processor.

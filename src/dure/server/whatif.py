@@ -138,6 +138,7 @@ class WhatIf:
                 continue
             state = begun.centre.machine.state
             rows = {str(site): row for site, row in state.sites.rows.items()}
+            state.pools.revise(state.now_ns)  # as the first round of a planner does
             state.adaptation.congestion.resize(len(state.sites))
             state.adaptation.congestion.pin(
                 {rows[each.site]: each.per_device_hour for each in prices if each.site in rows}

@@ -28,6 +28,8 @@ class Retention:
     origins_s: float | None = 30 * 86400.0
     """How long it is remembered that an object in a cluster was deleted: far longer than any word
     about it can be on its way."""
+    migrations_s: float | None = 7 * 86400.0
+    """After a migration ended: as long as the events that tell of it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Pruned:
     audit: int
     keys: int
     origins: int = 0
+    migrations: int = 0
 
 
 async def prune(begin: Begin, keep: Retention, batch: int) -> Pruned:
@@ -48,6 +51,7 @@ async def prune(begin: Begin, keep: Retention, batch: int) -> Pruned:
         audit=await _older(begin, audit.c.at_ns, keep.audit_s, batch),
         keys=await _older(begin, keys.c.created_ns, keep.keys_s, batch),
         origins=await _older(begin, tables.origins.c.withdrawn_ns, keep.origins_s, batch),
+        migrations=await _older(begin, tables.migrations.c.ended_ns, keep.migrations_s, batch),
     )
 
 

@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import ipaddress
 import json
 import re
 from dataclasses import dataclass
@@ -87,13 +88,19 @@ def node_status(node: VirtualNode, door: Door, reached: str, now_s: float) -> Ob
                 now_s,
             ),
         ],
-        "addresses": [
-            {"type": "InternalIP", "address": door.host},
-            {"type": "Hostname", "address": node_name(node.pool)},
-        ],
+        # Not its name: API servers ask that first by default, and no name server knows it.
+        "addresses": [{"type": _kind_of(door.host), "address": door.host}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": door.port}},
         "nodeInfo": _info(node),
     }
+
+
+def _kind_of(host: str) -> str:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return "Hostname"
+    return "InternalIP"
 
 
 def _how(node: VirtualNode) -> str:

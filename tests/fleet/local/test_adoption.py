@@ -16,6 +16,7 @@ from dure.domain.fleet.events import (
     OrderGiven,
     OrderWithdrawn,
     RoundDue,
+    SizeFound,
     StartFailed,
     TenantSet,
 )
@@ -98,6 +99,42 @@ def test_an_order_that_comes_before_its_instances_does_not_double_them_either() 
         found(new, given, name.index, place)
     assert started(new.round()) == []
     assert len(new.of("w")) == 2
+
+
+def test_a_service_stays_as_large_as_it_was_to_be_and_for_the_same_reason() -> None:
+    it = rig()
+    given = order(serving("s"))
+    it.give(given)
+    new = restart(it)
+    # It was to have three; two of them had not been asked for when this stage began.
+    new.tell(OrderGiven(new.now_ns, given))
+    new.tell(SizeFound(new.now_ns, WorkloadId("s"), 1, 3, 0, "25 requests/s need 3"))
+    answer = new.round()
+    assert len(started(answer)) == 2
+    (said,) = [each for each in answer if isinstance(each, SizeService)]
+    assert (said.serving, said.why) == (3, "25 requests/s need 3")
+
+
+def test_what_a_service_was_to_give_up_it_gives_up() -> None:
+    it = rig()
+    given = order(serving("s"), 3)
+    it.give(given)
+    new = restart(it)
+    new.tell(OrderGiven(new.now_ns, given))
+    new.tell(SizeFound(new.now_ns, WorkloadId("s"), 1, 2, 0, "its load needs fewer"))
+    assert len(stopped(new.round())) == 1
+    assert new.sizes["s"] == (2, 0)
+
+
+def test_a_service_of_which_nothing_was_started_yet_is_to_be_as_large_as_before() -> None:
+    it = rig()
+    it.tell(OrderGiven(it.now_ns, order(serving("s"))))
+    it.tell(SizeFound(it.now_ns, WorkloadId("s"), 1, 3, 0, "25 requests/s need 3"))
+    it.tell(SizeFound(it.now_ns, WorkloadId("s"), 7, 5, 0, "of another attempt"))
+    it.round()
+    assert len(it.of("s")) == 3
+    said = [each for each in it.log if isinstance(each, SizeService)]
+    assert said[-1].why == "25 requests/s need 3"
 
 
 def test_a_service_gets_only_the_replicas_it_misses_and_new_indices() -> None:

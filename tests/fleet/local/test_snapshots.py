@@ -67,7 +67,7 @@ def test_a_restored_machine_answers_as_the_original() -> None:
 def test_a_snapshot_of_another_cluster_or_version_is_refused() -> None:
     state = busy().machine.snapshot()
     for change in ({"version": 0}, {"cluster": "elsewhere"}):
-        with pytest.raises(InputError, match="use one of version 3 of 'here'"):
+        with pytest.raises(InputError, match="use one of version 4 of 'here'"):
             LocalMachine.restore(LocalSettings(cluster()), {**state, **change})
 
 

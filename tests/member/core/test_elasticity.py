@@ -1,6 +1,7 @@
 """Services that follow what is said of their load: by instances, by fronts and people, in size."""
 
 import random
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from dure.domain.ids import WorkloadId
 from dure.domain.units import GIB
 from dure.member.core.actions import End, Resize
 from dure.member.core.signals import LONGEST_NS, MOST_SOURCES, SignalBook
-from dure.member.ports import Life, Loaded
+from dure.member.ports import InventoryChanged, Life, Loaded
 from tests.fleet.factories import service
 from tests.member.core.factories import (
     GROUP,
@@ -80,6 +81,44 @@ def test_a_signal_makes_a_service_larger_and_people_hear_why() -> None:
     told = sizing(it)
     assert (told.serving, told.requests_per_s) == (len(it.of("s")), 40.0)
     assert "40 requests/s need" in told.why
+
+
+def test_a_node_that_goes_leaves_a_service_as_large_as_it_was_and_people_know_why() -> None:
+    it = bench()
+    say(it, requests_per_s=40.0)
+    it.settle()
+    before = sizing(it)
+    it.wait(60)  # nothing was said of its load for a while: it is not made larger again by that
+    fullest = Counter(seen.node for seen in it.of("s")).most_common(1)[0][0]
+    left = tuple(node for node in inventory(4).nodes if node.name != fullest)
+    it.cluster.inventory = replace(inventory(3), nodes=left)
+    it.desk.see(InventoryChanged(it.cluster.inventory), it.now_ns)
+    it.act()
+    it.settle()
+    assert (sizing(it).serving, sizing(it).why) == (before.serving, before.why)
+    assert len([seen for seen in it.of("s") if seen.node != fullest]) == before.serving
+
+
+def rename_nodes(it: Bench) -> None:
+    """All nodes go, and as many others come."""
+    before = it.cluster.inventory
+    others = tuple(replace(node, name=f"other-{node.name}") for node in before.nodes)
+    it.cluster.inventory = replace(before, nodes=others)
+    it.desk.see(InventoryChanged(it.cluster.inventory), it.now_ns)
+    it.act()
+    it.settle()
+
+
+def test_a_service_that_lost_every_node_comes_back_as_large_as_it_was() -> None:
+    it = bench()
+    say(it, requests_per_s=40.0)
+    it.settle()
+    before = sizing(it)
+    assert before.serving >= 5
+    it.wait(60)  # nobody says anything of its load any more
+    rename_nodes(it)
+    assert (sizing(it).serving, sizing(it).why) == (before.serving, before.why)
+    assert len([seen for seen in it.of("s") if seen.node.startswith("other-")]) == before.serving
 
 
 def test_it_is_decided_without_the_centre() -> None:
@@ -270,6 +309,19 @@ def test_a_warning_is_answered_by_a_larger_slice_of_the_same_instance() -> None:
     (after,) = it.status("s").instances
     assert (after.index, after.placement) == (before.index, resize.placement)
     assert "its slices grow by a step" in sizing(it).why
+
+
+def test_a_service_that_lost_every_node_comes_back_on_slices_as_large_as_they_were() -> None:
+    it = in_place()
+    say(it, requests_per_s=1.0, latency_ms=480.0)
+    before = sizing(it)
+    (larger,) = it.status("s").instances
+    assert before.level > 0
+    it.wait(60)
+    rename_nodes(it)
+    assert (sizing(it).level, sizing(it).why) == (before.level, before.why)
+    (after,) = [each for each in it.status("s").instances if each.index != larger.index]
+    assert after.placement.compute_milli == larger.placement.compute_milli
 
 
 def test_a_change_that_the_cluster_does_not_confirm_is_asked_for_again() -> None:

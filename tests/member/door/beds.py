@@ -39,7 +39,7 @@ from tests.server.centres import QUICK, job_row
 CRDS = ROOT / "deploy" / "crds"
 HERE = ClusterId("here")
 SPEC = {"region": "kr", "carbon": 400, "tariff": {"deviceHour": {"h100": 2.5}}}
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 def run_kubectl(
@@ -66,7 +66,9 @@ def kubectl(cluster: KubeCluster, *words: str, stdin: str = "", good: bool = Tru
 def install(cluster: KubeCluster, folder: Path = CRDS) -> None:
     """Dure's kinds, as an administrator installs them; served when it returns."""
     kubectl(cluster, "apply", "-f", str(folder))
-    kubectl(cluster, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    wait = ("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    # It gives up at once where a kind has no conditions yet.
+    wait_until("all kinds are served", lambda: run_kubectl(cluster, *wait).returncode == 0)
 
 
 def job(name: str, namespace: str, **spec: Any) -> str:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
@@ -177,7 +178,7 @@ def test_200_random_claims_get_the_slots_that_were_chosen_and_none_overlap(
                     start = mig_start(eyes, wanted, (node, device, template.name, mask))
                     wave.append((start, f"gpu-{device}", mask))
                 assert wave
-                await carrier._hands.all_of([carrier.start([start]) for start, _, _ in wave])
+                await carrier._hands.all_of(partial(carrier.start, [start]) for start, _, _ in wave)
                 for start, gpu, mask in wave:
                     running = await eyes.comes_to(start.instance, Life.READY)
                     assert running.node == start.node

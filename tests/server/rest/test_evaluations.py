@@ -110,3 +110,25 @@ def test_what_the_leader_found_scarce_counts(tmp_path: Path) -> None:
     congestion = {each["cluster"]: each["explanation"]["congestion"] for each in found["options"]}
     assert congestion["osaka"] > 0
     assert congestion["incheon"] == 0
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "lendable", "cluster", "why"),
+    [
+        (96, 0, None, "the devices that could run it belong to pools it may not use"),
+        (96, 4, "osaka", ""),
+        (48, 0, "osaka", ""),
+    ],
+)
+def test_pools_of_others_count_as_they_do_when_it_is_placed(
+    tmp_path: Path, guaranteed: int, lendable: int, cluster: str | None, why: str
+) -> None:
+    with Centre(f"sqlite:///{tmp_path / 'pools.db'}") as pooled:
+        join_clusters(pooled, PRICES)
+        units = {"guaranteed": guaranteed, "lendable": lendable}
+        spec = {"tenant": "globex", "profile": "a100-40gb", **units}
+        with pooled.client() as http:
+            made = http.put("/v1/pools/theirs", json=spec, headers={"If-None-Match": "*"})
+        assert made.status_code == 201, made.text
+        [found] = asked(pooled, wants(1))["jobs"]
+        assert (found["cluster"], found["reason"]) == (cluster, why)

@@ -34,7 +34,7 @@ _NODE_LABELS = {
     "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
     "nvidia.com/gpu.memory": "81559",
 }
-_WAIT_S = 60.0
+_WAIT_S = 180.0
 """For what is on its way when the last job was submitted."""
 _POLL_S = 0.1
 _END_POLL_S = 5.0

@@ -294,6 +294,20 @@ class InstanceFound:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeFound:
+    """So large a service was to be, and why, before the local stage began; told after its order."""
+
+    now_ns: int
+    workload: WorkloadId
+    attempt: int
+    serving: int
+    """Instances that were to take requests."""
+    level: int
+    """Steps by which slices were to be larger than asked for."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartFailed:
     """An instance could not be brought to its node and was taken back: the room was not there."""
 
@@ -415,6 +429,7 @@ LocalEvent = (
     | NodesEmptying
     | ForeignUsed
     | InstanceFound
+    | SizeFound
     | InstanceWarm
     | StartFailed
     | InstanceEnded

@@ -31,6 +31,8 @@ class Adoption:
     """Tasks to be looked at in the next round."""
     indices: dict[tuple[WorkloadId, int], int] = field(default_factory=dict)
     """By workload and attempt of no task here: the first index that was surely never used."""
+    sizes: dict[WorkloadId, str] = field(default_factory=dict)
+    """Why services that arrive were as large as they were told to be before."""
 
     def enter(self, task: Task, event: InstanceFound) -> bool:
         """Give a task an instance that runs; returns whether its place was possible."""

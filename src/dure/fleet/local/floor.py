@@ -49,6 +49,8 @@ class Floor:
     """Jobs with moves that wait for a checkpoint."""
     changed: set[int] = field(default_factory=set)
     """Groups whose summary is out of date."""
+    ordered: set[int] = field(default_factory=set)
+    """Groups that were given orders since: the centre counts these itself until it is told anew."""
     stirred: bool = True
     """Whether anything changed since idle devices were last handed out."""
     out: list[LocalInstruction] = field(default_factory=list)

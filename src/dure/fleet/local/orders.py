@@ -9,6 +9,7 @@ from dure.domain.fleet.events import (
     InstanceWarm,
     OrderGiven,
     OrderWithdrawn,
+    SizeFound,
     StartFailed,
 )
 from dure.domain.fleet.instructions import TurnDownOrder, Warn
@@ -61,6 +62,7 @@ class Orders:
             floor.scaler.add(task, where.profile)
         self.adoption.number(task)
         floor.enqueue(task, event.now_ns)
+        floor.ordered.add(task.group)
         if task.serving:
             self.resizer.placed(task)
             floor.say_size(task, "as the centre ordered it")
@@ -90,6 +92,18 @@ class Orders:
             self.floor.dequeue(task)
             self.adoption.expect(task)
         self.adoption.enter(task, event)
+
+    def sized(self, event: SizeFound) -> None:
+        """A service was to be so large before: it is, until its load asks for something else."""
+        task = self.floor.tasks.get(event.workload)
+        if task is None or task.order.attempt != event.attempt or not task.serving:
+            return
+        task.wanted, task.level = event.serving, event.level
+        self.floor.scaler.found(task)
+        if task.arriving:
+            self.adoption.sizes[task.id] = event.why
+        else:
+            self.resizer.resize(task, event.why, event.now_ns)
 
     def _take_over(self, task: Task, event: InstanceFound) -> None:
         """Begin a task with an instance that runs; where that cannot be there is no task."""
@@ -232,7 +246,11 @@ class Orders:
         for task in self.adoption.arrived():
             if task.serving and not task.replaced:
                 self.resizer.placed(task)
-                self.floor.say_size(task, "as it was found")
+                why = self.adoption.sizes.get(task.id)
+                if why is None:
+                    self.floor.say_size(task, "as it was found")
+                else:
+                    self.resizer.resize(task, why, now_ns)
             if task.serving:
                 if task.missing:
                     self.floor.enqueue(task, now_ns)
@@ -241,6 +259,7 @@ class Orders:
                 self._close(task)
             elif len(task.instances) < task.wanted and not task.ending:
                 self.nodes.recover(task, "it lost a worker while nobody looked", now_ns)
+        self.adoption.sizes.clear()
 
     def lose_patience(self, task: Task, now_ns: int) -> None:
         """Give an order back; a service that runs in part goes on, and somebody should know."""

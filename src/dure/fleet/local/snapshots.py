@@ -15,7 +15,7 @@ from dure.fleet.local.floor import Floor
 from dure.fleet.local.instances import Instance, Spot, Task
 from dure.fleet.local.plain import from_plain, to_plain
 
-VERSION = 3
+VERSION = 4
 """Of the form; a snapshot of another version is refused."""
 
 _TASK = (
@@ -36,7 +36,7 @@ def save(floor: Floor, admission: Admission) -> dict[str, Any]:
         "fields": [_save_field(each) for each in floor.yard.fields],
         "tasks": [_save_task(task) for task in floor.tasks.values()],
         "on_node": [to_plain(list(there)) for there in floor.on_node],
-        "floor": to_plain([floor.movers, floor.changed, floor.stirred]),
+        "floor": to_plain([floor.movers, floor.changed, floor.ordered, floor.stirred]),
         "queue": _save_queue(floor),
         "leases": _save_leases(floor),
         "power": to_plain([floor.power.empty_since, floor.power.clock]),
@@ -64,7 +64,7 @@ def load(floor: Floor, admission: Admission, state: dict[str, Any]) -> None:
             cordoned = bool(field.cordoned[node])
             floor.yard.set_up(field.first_node + node, is_up, cordoned)
         field.foreign.load(from_plain(plain["foreign"]))
-    floor.movers, floor.changed, floor.stirred = from_plain(state["floor"])
+    floor.movers, floor.changed, floor.ordered, floor.stirred = from_plain(state["floor"])
     _load_queue(floor, state["queue"])
     _load_leases(floor, state["leases"])
     floor.power.empty_since, floor.power.clock = from_plain(state["power"])

@@ -1,4 +1,4 @@
-"""What the centre is told of each node group: exact, and only when something changed."""
+"""What the centre is told of each node group: exact, and only when there is something to tell."""
 
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
@@ -19,10 +19,14 @@ class Summaries:
     latest: dict[int, SiteSummary] = field(default_factory=dict)
 
     def update(self, group: int) -> bool:
-        """Take a group's figures anew; returns whether any changed."""
+        """Take a group's figures anew; returns whether they are to be told.
+
+        After an order they are told also where they are as before, as when it starts in the place
+        of another: the centre has counted less since it gave it.
+        """
         known = self.latest.get(group)
         summary = self._summary(group, self.revision + 1)
-        if known is not None and _same(summary, known):
+        if known is not None and _same(summary, known) and group not in self.floor.ordered:
             return False
         self.revision += 1
         self.latest[group] = summary

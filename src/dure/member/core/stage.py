@@ -22,6 +22,7 @@ from dure.domain.fleet.events import (
     OrderWithdrawn,
     PolicySet,
     RoundDue,
+    SizeFound,
     TenantSet,
 )
 from dure.domain.fleet.instructions import (
@@ -35,7 +36,7 @@ from dure.domain.fleet.instructions import (
     TurnDownOrder,
     Warn,
 )
-from dure.domain.fleet.protocol import AttemptKey, Outcome, Surroundings, Want
+from dure.domain.fleet.protocol import AttemptKey, Outcome, Sizing, Surroundings, Want
 from dure.domain.ids import WorkloadId
 from dure.fleet.local.floor import earlier
 from dure.fleet.local.settings import TidyRules
@@ -121,7 +122,15 @@ class Stage:
                 self._adopt(held, now_ns)
         for held in known:
             if held.runs_on:
+                size = held.sizing  # first: with nothing of it left, its order is what is said
                 self.give(held, now_ns)
+                if size is not None and held.serving:
+                    self._keep_size(held.key, size, now_ns)
+
+    def _keep_size(self, key: AttemptKey, size: Sizing, now_ns: int) -> None:
+        """A service is as large as it was, for the same reason, whatever nodes came or went."""
+        found = SizeFound(now_ns, key.job, key.attempt, size.serving, size.level, size.why)
+        self.tell(found)
 
     def _settle_hands(self, layout: Layout, now_ns: int) -> None:
         """Take back starts that wait and moves that are under way; number all places anew."""

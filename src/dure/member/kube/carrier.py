@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Placement
@@ -108,7 +109,7 @@ class KubeCarrier:
         if len(units) > 1 and not serving and ranks == list(range(len(units))):
             await self._make(units)
         else:
-            await self._hands.all_of([self._make([unit]) for unit in units])
+            await self._hands.all_of(partial(self._make, [unit]) for unit in units)
 
     async def stop(self, instance: InstanceId, grace_s: float) -> None:
         """End an instance and remove its objects."""
@@ -137,7 +138,7 @@ class KubeCarrier:
             return
         if carried.job is None:
             await self._hands.all_of(
-                [self._hands.remove(PODS, pod) for pod in carried.pods.values()]
+                partial(self._hands.remove, PODS, pod) for pod in carried.pods.values()
             )
         elif self._is_all_over(carried):
             await self._hands.remove(JOBS, carried.job)

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId
@@ -220,7 +221,7 @@ class Hands:
         resource, first = things[0]
         note = {"metadata": {"annotations": {names.TAKEN_BACK: str(end)}}}
         await self.change(resource, first, note)
-        await self.all_of([self.remove(kind, thing, 1.0) for kind, thing in things])
+        await self.all_of(partial(self.remove, kind, thing, 1.0) for kind, thing in things)
 
     async def find(self, instance: InstanceId) -> list[tuple[Resource, Object]]:
         """Objects of an instance, asked of the cluster; a gang's Job before its Pods."""
@@ -242,7 +243,7 @@ class Hands:
             if await self._shrink(carried, job):
                 return
             await self.remove(JOBS, job)
-        await self.all_of([self.remove(PODS, pod, grace_s) for pod in carried.pods.values()])
+        await self.all_of(partial(self.remove, PODS, pod, grace_s) for pod in carried.pods.values())
 
     async def _shrink(self, carried: Carried, job: Object) -> bool:
         """Give up the last rank of an elastic gang; false where that is not what is asked."""
@@ -258,15 +259,15 @@ class Hands:
         less = {"completions": count - 1, "parallelism": count - 1}
         return await self.change(JOBS, job, {"spec": less})
 
-    async def all_of(self, asked: Sequence[Awaitable[object]]) -> None:
-        """Several requests, some at a time; the first error after all were tried."""
+    async def all_of(self, requests: Iterable[Callable[[], Awaitable[object]]]) -> None:
+        """Make several requests, some at a time; the first error after all were tried."""
         places = asyncio.Semaphore(self.settings.concurrency)
 
-        async def one(request: Awaitable[object]) -> None:
+        async def one(request: Callable[[], Awaitable[object]]) -> None:
             async with places:
-                await request
+                await request()
 
-        done = await asyncio.gather(*map(one, asked), return_exceptions=True)
+        done = await asyncio.gather(*map(one, requests), return_exceptions=True)
         for result in done:
             if isinstance(result, BaseException):
                 raise result

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from dure.kube.errors import KubeError, KubeExistsError
@@ -115,10 +116,8 @@ class Shepherd:
             for pod, rank in zip(gated, ranks, strict=True)
         ]
         await self.hands.all_of(
-            [
-                self.hands.change(PODS, pod, change)
-                for pod, change in zip(gated, changes, strict=True)
-            ]
+            partial(self.hands.change, PODS, pod, change)
+            for pod, change in zip(gated, changes, strict=True)
         )
 
     async def _open_barrier(self, job: Object) -> None:

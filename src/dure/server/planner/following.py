@@ -9,6 +9,7 @@ from dure.domain.errors import DureError
 from dure.domain.fleet.events import (
     OrderTurnedDown,
     PolicySet,
+    SeriesExtended,
     ServiceObserved,
     SpendObserved,
     UsageObserved,
@@ -19,9 +20,10 @@ from dure.domain.fleet.events import (
 )
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.protocol import Outcome
+from dure.domain.fleet.series import Series
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.server import specs
-from dure.server.declared import Declared, read_declared
+from dure.server.declared import Declared, Member, read_declared
 from dure.server.planner.book import Station
 from dure.server.planner.centre import Centre
 from dure.server.planner.deeds import ASKED
@@ -286,6 +288,7 @@ class Follower:
                 self._centre.close(stations.pop(name))
             return
         station = stations.setdefault(name, Station(member))
+        extended = station.told and _series(station.member) != _series(member)
         described = station.told and (
             station.member.row.revision,
             station.member.row.state,
@@ -295,6 +298,16 @@ class Follower:
         if not described:
             self._centre.describe(station)
             self._centre.deeds.surroundings.add(name)
+        elif extended and member.cluster is not None:
+            carbon, power = member.cluster.carbon_g_per_kwh, member.cluster.electricity_per_mwh
+            now_ns = self._centre.now_ns()
+            self._centre.feed(SeriesExtended(now_ns, member.cluster.id, carbon, power))
+
+
+def _series(member: Member) -> tuple[Series, ...]:
+    """What a cluster's electricity costs and emits."""
+    cluster = member.cluster
+    return () if cluster is None else (cluster.carbon_g_per_kwh, cluster.electricity_per_mwh)
 
 
 def _lists(data: Mapping[str, Any], name: str) -> Iterable[list[Any]]:
