@@ -17,6 +17,7 @@ import numpy as np
 
 from dure.domain.series import Range, Sample, Selector, SeriesKey
 from dure.domain.units import MIB
+from dure.kit.memory import keep_what_is_loaded
 from dure.sim.benches.report import BenchReport, Grid, Tell, Verdict, number, silent
 from dure.stores.series.sqlite import SqliteSeries, SqliteSettings
 
@@ -56,6 +57,7 @@ class _Written:
 
 def bench_series(*, minutes: int = 65, series: int = 2_000, tell: Tell = silent) -> BenchReport:
     """Few series that are sampled often, and ten times as many."""
+    keep_what_is_loaded()  # as agent and server do when they start
     shapes = [_Written(series, 1), _Written(10 * series, 10)]
     for place, shape in enumerate(shapes):
         with tempfile.TemporaryDirectory(prefix="dure-series-") as folder:

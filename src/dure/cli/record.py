@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
@@ -46,7 +46,7 @@ def record(
     with ExitStack() as ends:
         stream = _opened(file, force=force)
         ends.callback(_drop_empty, file)
-        ends.enter_context(stream)
+        ends.callback(_close, stream)
         if level == "fleet":
             source = ends.enter_context(centre(context)).record(seconds, most_bytes)
         else:
@@ -115,17 +115,30 @@ def _write(file: Path, stream: BinaryIO, source: Iterator[bytes]) -> tuple[int, 
     """Bytes and lines; what was written stays, whatever ends it."""
     written = lines = 0
     try:
-        for data in source:
-            stream.write(data)
-            written += len(data)
-            lines += data.count(b"\n")
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
+        try:
+            for data in source:
+                stream.write(data)
+                written += len(data)
+                lines += data.count(b"\n")
+        except KeyboardInterrupt:
+            sys.stderr.write("\n")
+        except DureError as error:
+            if not lines:
+                raise
+            kept = f"the {lines:,} lines until then are in {file} and can be replayed"
+            raise DureError(error.what, kept) from error
+        stream.flush()
     except OSError as error:
         raise FileProblem(
             file, f"cannot be written ({error.strerror})", "make room, or name another file"
         ) from error
     return written, lines
+
+
+def _close(stream: BinaryIO) -> None:
+    """What could not be written was told when it was to be."""
+    with suppress(OSError):
+        stream.close()
 
 
 def _drop_empty(file: Path) -> None:

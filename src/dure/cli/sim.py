@@ -22,6 +22,7 @@ from dure.kit.files import write_text
 if TYPE_CHECKING:
     from dure.sim.kernel.compare import Comparison
     from dure.sim.kernel.journal import ReplayReport
+    from dure.sim.kernel.scenario import Scenario
 
 app = typer.Typer(
     help="Run a level of Dure in virtual time, beside what people use today.",
@@ -110,16 +111,7 @@ def kernel(
     wanted = tuple(name.strip() for name in modes.split(",") if name.strip())
     length_ns = None if duration is None else duration_option_ns(duration, "--duration")
     described = read_scenario(scenario, Overrides(seed, length_ns, wanted))
-    if goals is not None:
-        from dure.sim.goals_file import read_goals
-        from dure.sim.kernel.with_goals import with_goals
-
-        described = with_goals(described, read_goals(goals))
-    if adapt != "off":
-        from dure.domain.adaptation import AdaptBy
-        from dure.sim.kernel.with_advice import with_advice
-
-        described = with_advice(described, AdaptBy(adapt))
+    described = _with_further_modes(described, goals, adapt)
     _refuse_clashes({"scenario": scenario, "--goals": goals, "--html": html, "--journal": journal})
     refuse_unwritable(html, "--html")
     announce_compilation()
@@ -130,6 +122,21 @@ def kernel(
 
         write_text(html, html_report(comparison))
     _show(comparison, as_json=as_json)
+
+
+def _with_further_modes(described: "Scenario", goals: Path | None, adapt: str) -> "Scenario":
+    """The scenario with the modes that --goals and --adapt add."""
+    if goals is not None:
+        from dure.sim.goals_file import read_goals
+        from dure.sim.kernel.with_goals import with_goals
+
+        described = with_goals(described, read_goals(goals))
+    if adapt != "off":
+        from dure.domain.adaptation import AdaptBy
+        from dure.sim.kernel.with_advice import with_advice
+
+        described = with_advice(described, AdaptBy(adapt))
+    return described
 
 
 def _show(comparison: "Comparison", *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ at the end it finds every one of them in /proc, by itself or through its parents
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ _GRACE_S = 6.0
 """From the request to end until it is killed."""
 _KILL_S = 10.0
 _SHOWN_LINES = 5
+_FULL_BYTES = 1 << 20
 
 
 class DemoError(DureError):
@@ -75,7 +77,12 @@ class Troupe:
         for name, process in list(self._running.items()):
             code = process.poll()
             if code:
-                raise DemoError(f"`dure {name}` ended with exit code {code}: {self.words(name)}")
+                raise DemoError(f"`dure {name}` ended with exit code {code}: {self._reason(name)}")
+
+    def _reason(self, name: str) -> str:
+        if shutil.disk_usage(self.folder).free < _FULL_BYTES:
+            return f"the disk of {self.folder.parent} is full"
+        return self.words(name) or "it said nothing"
 
     def words(self, name: str) -> str:
         """The last of what one wrote, on one line."""

@@ -21,6 +21,7 @@ from dure.demo.processes import DemoError, Troupe
 from dure.demo.story import Level, Story
 from dure.devices import library
 from dure.domain.errors import DureError
+from dure.domain.units import MIB, format_bytes
 
 PROFILE = "h200"
 """What the emulator stands in for."""
@@ -31,6 +32,8 @@ ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Requests to end."""
 _LONGEST_FOLDER = 60
 """Paths of sockets have a limit."""
+_ROOM_BYTES = 100 * MIB
+"""Several times what a demo writes into its folder."""
 _SERVER_SETTINGS = "move-scan-s: 2\nmeasure-s: 2\n"
 
 
@@ -246,9 +249,17 @@ def stage(story: Story) -> Iterator[Stage]:
     """An empty stage; at its end nothing of it is left: no process, no socket, no folder."""
     refuse_incomplete()
     folder = _short_folder()
+    try:
+        refuse_full(folder)
+    except DemoError:
+        folder.rmdir()
+        raise
     # A demo of its own: what the user's shell says of other agents and centres is not for it.
     env = {name: value for name, value in os.environ.items() if not name.startswith("DURE_")}
     env.pop("LD_PRELOAD", None)
+    if env.pop("PYTHONDONTWRITEBYTECODE", ""):
+        # A dozen processes would each compile the same modules; here they leave no trace either.
+        env["PYTHONPYCACHEPREFIX"] = str(folder / "modules")
     made = Stage(folder, story, Troupe(folder, env))
     try:
         yield made
@@ -258,6 +269,17 @@ def stage(story: Story) -> Iterator[Stage]:
         made.close()
         made.troupe.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def refuse_full(folder: Path) -> None:
+    """Without room for logs and databases every part would end, each in its own way."""
+    free = shutil.disk_usage(folder).free
+    if free < _ROOM_BYTES:
+        raise DemoError(
+            f"there is room for {format_bytes(free)} in {folder.parent}, and the demo needs "
+            f"{format_bytes(_ROOM_BYTES)}",
+            "make room there, or name another folder in TMPDIR",
+        )
 
 
 def refuse_incomplete() -> None:

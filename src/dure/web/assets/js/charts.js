@@ -61,7 +61,7 @@ export function lineChart(name, points, { format, most, least = 0, span, tone = 
             "div",
             { class: "chart-ends", "aria-hidden": "true" },
             h("span", null, points.length ? clock(start).slice(0, 5) : ""),
-            h("span", null, `0–${format(top)}`),
+            h("span", null, points.length ? `0–${format(top)}` : ""),
             h("span", null, points.length ? clock(end).slice(0, 5) : ""),
         ),
     );

@@ -62,3 +62,21 @@ export class Live {
         this.wake();
     }
 }
+
+// A page that looks every `periodMs`; it says what `look` asks for and how `draw` shows it.
+export class LivePage {
+    constructor(ctx, api, periodMs) {
+        this.ctx = ctx;
+        this.api = api;
+        this.periodMs = periodMs;
+    }
+
+    begin() {
+        this.loop = new Live(this.periodMs, (signal) => this.look(signal), this.ctx.told);
+        this.draw();
+    }
+
+    end() {
+        this.loop?.end();
+    }
+}

@@ -8,7 +8,15 @@
     } catch {
         // No storage: the choice holds for this page.
     }
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    // What the style sheet goes by: one of the two, whoever chose it.
+    const paint = () => {
+        const theme = root.dataset.theme;
+        root.dataset.shade = theme === "system" ? (dark.matches ? "dark" : "light") : theme;
+        window.dispatchEvent(new Event("themechange"));
+    };
     root.dataset.theme = chosen;
+    paint();
     window.dureTheme = {
         get: () => root.dataset.theme,
         set: (theme) => {
@@ -18,10 +26,8 @@
             } catch {
                 // As above.
             }
-            window.dispatchEvent(new Event("themechange"));
+            paint();
         },
     };
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-        window.dispatchEvent(new Event("themechange")),
-    );
+    dark.addEventListener("change", paint);
 })();

@@ -3,7 +3,7 @@
 import { ring } from "../charts.js";
 import { h } from "../dom.js";
 import { ago, digits, grams, grouped, known, money, NONE, percent, plural } from "../format.js";
-import { Live } from "../live.js";
+import { LivePage } from "../live.js";
 import { bar, card, chip, choice, figure, figures, page, split, table } from "../parts.js";
 import { JobsPage } from "./jobs.js";
 import { MoneyPage } from "./money.js";
@@ -48,21 +48,11 @@ export function fleetPages(api) {
     ];
 }
 
-class FleetPage {
+class FleetPage extends LivePage {
     constructor(ctx, api) {
-        this.ctx = ctx;
-        this.api = api;
+        super(ctx, api, PERIOD_MS);
         this.fleet = null;
         this.tint = "price";
-    }
-
-    begin() {
-        this.loop = new Live(PERIOD_MS, (signal) => this.look(signal), this.ctx.told);
-        this.draw();
-    }
-
-    end() {
-        this.loop.end();
     }
 
     async look(signal) {

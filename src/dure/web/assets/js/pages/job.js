@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { digits, duration, grams, known, moment, money, NONE } from "../format.js";
-import { Live } from "../live.js";
+import { LivePage } from "../live.js";
 import {
     button,
     card,
@@ -30,10 +30,9 @@ const TERMS = {
     locality: "Nearness of data",
 };
 
-export class JobView {
+export class JobView extends LivePage {
     constructor(ctx, api, id) {
-        this.ctx = ctx;
-        this.api = api;
+        super(ctx, api, PERIOD_MS);
         this.id = id;
         this.job = null;
         this.why = null;
@@ -41,15 +40,6 @@ export class JobView {
         this.places = null;
         this.asking = false;
         this.failed = null;
-    }
-
-    begin() {
-        this.loop = new Live(PERIOD_MS, (signal) => this.look(signal), this.ctx.told);
-        this.draw();
-    }
-
-    end() {
-        this.loop.end();
     }
 
     async look(signal) {

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { ago, moment, NONE, plural } from "../format.js";
-import { Live } from "../live.js";
+import { LivePage } from "../live.js";
 import { button, card, chip, choice, page, sentence, table } from "../parts.js";
 import { JobView } from "./job.js";
 
@@ -20,10 +20,9 @@ export const PHASES = {
     cancelled: "plain",
 };
 
-export class JobsPage {
+export class JobsPage extends LivePage {
     constructor(ctx, api) {
-        this.ctx = ctx;
-        this.api = api;
+        super(ctx, api, PERIOD_MS);
         this.filter = { phase: "", tenant: "", cluster: "", name: "" };
         this.known = { tenants: [], clusters: [] };
         this.wanted = PART;
@@ -38,13 +37,12 @@ export class JobsPage {
             this.inner.begin();
             return;
         }
-        this.loop = new Live(PERIOD_MS, (signal) => this.look(signal), this.ctx.told);
-        this.draw();
+        super.begin();
     }
 
     end() {
         this.inner?.end();
-        this.loop?.end();
+        super.end();
     }
 
     async look(signal) {

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { digits, grams, moment, money, NONE, percent, plural } from "../format.js";
-import { Live } from "../live.js";
+import { LivePage } from "../live.js";
 import { bar, card, choice, figure, figures, page, split, table } from "../parts.js";
 
 const PERIOD_MS = 5000;
@@ -14,23 +14,13 @@ const BY = {
     day: "day",
 };
 
-export class MoneyPage {
+export class MoneyPage extends LivePage {
     constructor(ctx, api) {
-        this.ctx = ctx;
-        this.api = api;
+        super(ctx, api, PERIOD_MS);
         this.by = "tenant,team";
         this.bill = null;
         this.budgets = [];
         this.currency = "";
-    }
-
-    begin() {
-        this.loop = new Live(PERIOD_MS, (signal) => this.look(signal), this.ctx.told);
-        this.draw();
-    }
-
-    end() {
-        this.loop.end();
     }
 
     async look(signal) {
@@ -79,9 +69,7 @@ export class MoneyPage {
                           figure("Energy", digits(Number(each.energy)), { unit: each.currency }),
                           figure("Transfers", digits(Number(each.egress)), { unit: each.currency }),
                           figure("Carbon", ...split(grams(each.carbonUg / 1e6))),
-                          figure("Held", digits(Number(each.deviceHours)), {
-                              unit: "device-hours",
-                          }),
+                          figure("Device-hours", digits(Number(each.deviceHours))),
                       ),
                   ),
         );

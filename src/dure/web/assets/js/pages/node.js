@@ -3,7 +3,7 @@
 import { ask, buttons, toast } from "../dialog.js";
 import { h } from "../dom.js";
 import { bytes, duration, NONE, plural } from "../format.js";
-import { Live } from "../live.js";
+import { LivePage } from "../live.js";
 import {
     bar,
     button,
@@ -31,22 +31,12 @@ const TONES = {
 };
 const ORDER = Object.keys(TONES);
 
-export class NodePage {
+export class NodePage extends LivePage {
     constructor(ctx, api, may) {
-        this.ctx = ctx;
-        this.api = api;
+        super(ctx, api, PERIOD_MS);
         this.may = may;
         this.status = undefined;
         this.host = null;
-    }
-
-    begin() {
-        this.loop = new Live(PERIOD_MS, (signal) => this.look(signal), this.ctx.told);
-        this.draw();
-    }
-
-    end() {
-        this.loop.end();
     }
 
     async look(signal) {
