@@ -20,6 +20,7 @@ from dure.domain.fleet.workloads import WorkloadKind
 from dure.front.proxy import Front
 from dure.front.reporting import Reporter
 from dure.front.table import Table
+from dure.kit.memory import keep_what_is_loaded
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ def run(options: FrontOptions) -> None:
     """Until told to end."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # A line for every request is too much.
+    keep_what_is_loaded()
     # A request is some dozens of turns of the loop: uvloop's cost a third less of the processor.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(options))

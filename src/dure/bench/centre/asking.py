@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from dure.kit.memory import keep_what_is_loaded
+
 FAILED = ""
 _ANSWER_S = 30.0
 
@@ -34,6 +36,7 @@ class Asker:
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:
         """Ask meanwhile; at the end all answers are waited for."""
+        keep_what_is_loaded()  # else pauses of who asks would count as those of who answers
         ending = asyncio.Event()
         task = asyncio.create_task(self._run(ending))
         try:
