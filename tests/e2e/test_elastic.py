@@ -3,15 +3,12 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,8 +19,9 @@ from dure.api.loads import LoadReport, SizeDocument
 from dure.client.api import AgentUnreachableError, find_agent
 from dure.client.fleet import calls
 from dure.domain.fleet.lifecycle import JobPhase
+from tests.e2e.beds import ANSWER, Fleet, Load, running
 from tests.e2e.conftest import DURE, LIMIT_S
-from tests.e2e.test_fleet_of_processes import ANSWER, Fleet, Load, free_port
+from tests.kube.ports import free_port
 
 READY_S = 15.0
 """In which extra capacity must be ready after a step of the load."""
@@ -55,29 +53,22 @@ class Shared(Fleet):
         (self.folder / "nodes.yaml").write_text(text, encoding="utf-8")
         super().add_cluster(name)
 
-
-def _made(kind: type[Fleet]) -> Iterator[Fleet]:
-    folder = Path(tempfile.mkdtemp(prefix="dure-el-"))
-    made = kind.__new__(kind)
-    made.folder, made._processes = folder, {}
-    try:
-        made.__init__(folder)  # type: ignore[misc]
-        yield made
-    finally:
-        made.close()
-        with contextlib.suppress(AgentUnreachableError), find_agent(folder / "run") as client:
+    def close(self) -> None:
+        super().close()
+        with contextlib.suppress(AgentUnreachableError), find_agent(self.folder / "run") as client:
             os.kill(client.status().agent.pid, signal.SIGTERM)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
-    yield from _made(Fleet)
+    with running(Fleet) as made:
+        yield made
 
 
 @pytest.fixture
 def shared() -> Iterator[Fleet]:
-    yield from _made(Shared)
+    with running(Shared) as made:
+        yield made
 
 
 def environment(fleet: Fleet) -> dict[str, str]:

@@ -14,15 +14,10 @@ from dure.api.migrations import MigrationDocument, MigrationRequest
 from dure.client.fleet import FleetError, calls
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
 from dure.domain.fleet.migrations import MoveStep
+from tests.e2e.beds import SERVICE, Fleet, Load, running
 from tests.e2e.conftest import DURE, LIMIT_S
-from tests.e2e.test_fleet_of_processes import (
-    SERVICE,
-    Fleet,
-    Load,
-    fleet,
-    free_port,
-    running_fleet,
-)
+from tests.e2e.test_fleet_of_processes import fleet
+from tests.kube.ports import free_port
 
 __all__ = ["fleet"]
 pytestmark = pytest.mark.slow
@@ -79,7 +74,7 @@ def _start_patiently(fleet: Fleet) -> None:
 def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
     """A fleet with such a server."""
     monkeypatch.setattr(Fleet, "start_server", _start_patiently)
-    with running_fleet() as made:
+    with running(Fleet) as made:
         yield made
 
 

@@ -17,8 +17,8 @@ from dure.client.fleet import FleetClient, calls
 from dure.client.fleet.config import Context
 from dure.domain.fleet.accounts import Role
 from dure.domain.fleet.virtual import VirtualTier
+from tests.e2e.beds import Fleet
 from tests.e2e.conftest import DURE
-from tests.e2e.test_fleet_of_processes import Fleet
 from tests.kube.ports import free_port
 from tests.kube.programs import kube_programs
 
@@ -58,8 +58,13 @@ class VirtualFleet(Fleet):
     """A centre, two clusters of processes of which one is cheaper, two tenants, a pool."""
 
     def __init__(self, folder: Path) -> None:
-        kube_programs()
         super().__init__(folder)
+        self.port = free_port()
+        self.kubeconfig = folder / "virtual" / "admin.kubeconfig"
+
+    def start(self) -> None:
+        kube_programs()
+        super().start()
         self.kill("member")
         for tenant in ("globex",):
             self.client.do(calls.put_tenant(tenant, TenantSpec(), calls.CREATE))
@@ -73,8 +78,6 @@ class VirtualFleet(Fleet):
         }
         for cluster in ("cheap", "dear"):
             self.until(f"devices of {cluster}", lambda c=cluster: self.devices(c) == 2)  # type: ignore[misc]
-        self.port = free_port()
-        self.kubeconfig = folder / "virtual" / "admin.kubeconfig"
 
     def until(self, what: str, check: Callable[[], object]) -> None:
         end = time.monotonic() + LIMIT_S

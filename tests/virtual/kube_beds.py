@@ -32,8 +32,8 @@ class KubernetesFleet(VirtualFleet):
     """A centre, two Kubernetes clusters of which one is cheaper, two tenants, a pool."""
 
     def __init__(self, folder: Path) -> None:
-        self.clusters: dict[str, KubeCluster] = {}
         super().__init__(folder)
+        self.clusters: dict[str, KubeCluster] = {}
 
     def add_priced(self, name: str, price: float) -> None:
         """Start a Kubernetes with a node of two GPUs, declare it, and start its member."""

@@ -2,9 +2,7 @@
 
 import contextlib
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +14,9 @@ from dure.api.jobs import JobSpec, Resources, Work
 from dure.client.fleet import RefusedError, calls
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.workloads import WorkloadKind
-from tests.virtual.beds import NAME, PATH_WITH_DURE, PROFILE, RESOURCE, VirtualFleet, job
+from tests.e2e.beds import running
+from tests.virtual.beds import NAME, PROFILE, RESOURCE, VirtualFleet, job
+from tests.virtual.privacy import sees_nothing
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(900)]
 
@@ -26,18 +26,11 @@ FOLLOW_S = 10.0
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[VirtualFleet]:
-    folder = Path(tempfile.mkdtemp(prefix="dure-virtual-"))
-    made = VirtualFleet.__new__(VirtualFleet)
-    made.folder, made._processes = folder, {}
-    try:
-        made.__init__(folder)  # type: ignore[misc]
+    with running(VirtualFleet) as made:
         made.declare()
         made.start_virtual()
         made.ready()
         yield made
-    finally:
-        made.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def within(what: str, holds: Callable[[], bool], limit_s: float) -> float:
@@ -192,56 +185,7 @@ def test_a_second_tenant_sees_nothing_of_it(fleet: VirtualFleet) -> None:
     fleet.apply(job("private", "echo secret of acme; exec sleep 600"))
     wait_for_pods(fleet, "private", "Running", 1)
     (mine,) = live_of(fleet, "acme")
-    conf, env = (
-        fleet.folder / "person.kubeconfig",
-        {"PATH": f"{PATH_WITH_DURE}:{os.environ['PATH']}"},
-    )
-    made = fleet.dure("acme", "vcluster", "kubeconfig", NAME, "--out", str(conf))
-    assert made.returncode == 0, made.stderr
-    # Whoever owns it shows a token of Dure; another tenant's is worth nothing there.
-    ours = fleet.run_kubectl("get", "pods", conf=conf, env=env | fleet.environment("acme"))
-    assert "private" in ours.stdout, ours.stderr
-    for words in (
-        ("get", "pods"),
-        ("get", "nodes"),
-        ("get", "events"),
-        ("logs", "job/private"),
-        ("delete", "job", "private"),
-        ("apply", "-f", "-"),
-        ("auth", "whoami"),
-    ):
-        stdin = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}'
-        theirs = fleet.run_kubectl(
-            *words, conf=conf, env=env | fleet.environment("globex"), stdin=stdin
-        )
-        assert theirs.returncode != 0, words
-        assert "private" not in theirs.stdout
-        refusals = ("nauthorized", "must be logged in", "provide credentials")
-        assert any(refusal in theirs.stderr for refusal in refusals), theirs.stderr
-    # Nor by the centre: jobs, logs, events, pools, the virtual cluster itself.
-    with fleet.as_tenant("globex") as globex:
-        assert not [
-            each
-            for each in globex.each(lambda c: calls.list_jobs(cursor=c))
-            if each.tenant != "globex"
-        ]
-        asks: tuple[Any, ...] = (
-            calls.get_job(mine.id),
-            calls.cancel_job(mine.id),
-            calls.explain_job(mine.id),
-            calls.get_virtual(NAME),
-            calls.get_virtual_nodes(NAME),
-            calls.get_pool("gpus"),
-        )
-        for refused in asks:
-            with pytest.raises(RefusedError) as caught:
-                globex.do(refused)
-            assert caught.value.status == 404
-        with pytest.raises(RefusedError):
-            list(globex.logs(mine.id))
-        events = globex.do(calls.list_events(limit=1000)).items
-        assert not [each for each in events if each.subject.startswith(mine.id)]
-        assert not [each for each in events if each.tenant == "acme"]
+    sees_nothing(fleet, mine.id)
     assert list(fleet.client.each(calls.list_virtual))
     listed = fleet.dure("globex", "vcluster", "list")
     assert NAME not in listed.stdout

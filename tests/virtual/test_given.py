@@ -1,7 +1,5 @@
 """A dedicated virtual cluster on an API server that is there already, which Dure did not start."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 from dure.api.virtual import ApiServer, VirtualClusterSpec
 from dure.client.fleet import calls
 from dure.domain.fleet.virtual import VirtualTier
+from tests.e2e.beds import running
 from tests.kube.cluster import KubeCluster
 from tests.virtual.beds import NAME, VirtualFleet, job
 from tests.virtual.test_dedicated import wait_for_pods
@@ -20,10 +19,12 @@ pytestmark = [pytest.mark.kube, pytest.mark.timeout(600)]
 class GivenFleet(VirtualFleet):
     """Two clusters of processes, and somebody's own API server for the tenant."""
 
-    own: KubeCluster
-
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        self.own = KubeCluster()
+
+    def start(self) -> None:
+        super().start()
         self.own.start()
         # A cluster of its own would have kubelets; nobody else may say how its Pods are.
         self.own.kwok.kill()
@@ -52,16 +53,9 @@ class GivenFleet(VirtualFleet):
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[GivenFleet]:
-    folder = Path(tempfile.mkdtemp(prefix="dure-virtual-"))
-    made = GivenFleet.__new__(GivenFleet)
-    made.folder, made._processes, made.own = folder, {}, KubeCluster()
-    try:
-        made.__init__(folder)  # type: ignore[misc]
+    with running(GivenFleet) as made:
         made.declare_given()
         yield made
-    finally:
-        made.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_it_is_refused_without_the_way_to_it(fleet: GivenFleet) -> None:

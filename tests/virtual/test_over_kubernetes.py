@@ -3,25 +3,23 @@
 import base64
 import contextlib
 import json
-import os
-import shutil
 import ssl
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from dure.api.jobs import JobSpec, Resources, Work
 from dure.api.virtual import VirtualClusterSpec
-from dure.client.fleet import RefusedError, calls
+from dure.client.fleet import calls
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.virtual import VirtualTier
 from dure.domain.fleet.workloads import WorkloadKind
-from tests.virtual.beds import NAME, PATH_WITH_DURE, PROFILE
+from tests.e2e.beds import running
+from tests.virtual.beds import PROFILE
 from tests.virtual.kube_beds import KubernetesFleet, paper_job
+from tests.virtual.privacy import sees_nothing
 from tests.virtual.test_dedicated import (
     FOLLOW_S,
     live_of,
@@ -43,18 +41,11 @@ OF_CLUSTERS = ("nodes", "namespaces", "virtualclusters.dure.io", "vnodepools.dur
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[KubernetesFleet]:
-    folder = Path(tempfile.mkdtemp(prefix="dure-virtual-"))
-    made = KubernetesFleet.__new__(KubernetesFleet)
-    made.folder, made._processes, made.clusters = folder, {}, {}
-    try:
-        made.__init__(folder)  # type: ignore[misc]
+    with running(KubernetesFleet) as made:
         made.declare()
         made.start_virtual()
         made.ready()
         yield made
-    finally:
-        made.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def borrow(fleet: KubernetesFleet) -> str:
@@ -222,48 +213,5 @@ def test_a_second_tenant_sees_nothing_of_it_in_its_own_api_server_and_at_the_cen
     fleet.apply(paper_job("private"))
     wait_for_pods(fleet, "private", "Running", 1)
     (mine,) = live_of(fleet, "acme")
-    conf = fleet.folder / "person.kubeconfig"
-    made = fleet.dure("acme", "vcluster", "kubeconfig", NAME, "--out", str(conf))
-    assert made.returncode == 0, made.stderr
-    env = {"PATH": f"{PATH_WITH_DURE}:{os.environ['PATH']}"}
-    ours = fleet.run_kubectl("get", "pods", conf=conf, env=env | fleet.environment("acme"))
-    assert "private" in ours.stdout, ours.stderr
-    thing = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}'
-    for words in (
-        ("get", "pods"),
-        ("get", "pods", "--watch"),
-        ("get", "nodes"),
-        ("get", "events"),
-        ("logs", "job/private"),
-        ("create", "-f", "-"),
-        ("replace", "-f", "-"),
-        ("label", "job", "private", "seen=yes"),
-        ("delete", "job", "private"),
-        ("delete", "pods", "--all"),
-    ):
-        theirs = fleet.run_kubectl(
-            *words, conf=conf, env=env | fleet.environment("globex"), stdin=thing
-        )
-        assert theirs.returncode != 0, words
-        assert "private" not in theirs.stdout
-        refusals = ("nauthorized", "must be logged in", "provide credentials")
-        assert any(refusal in theirs.stderr for refusal in refusals), (words, theirs.stderr)
-    with fleet.as_tenant("globex") as globex:
-        asks: tuple[Any, ...] = (
-            calls.get_job(mine.id),
-            calls.cancel_job(mine.id),
-            calls.explain_job(mine.id),
-            calls.get_virtual(NAME),
-            calls.get_virtual_nodes(NAME),
-            calls.get_pool("gpus"),
-        )
-        for refused in asks:
-            with pytest.raises(RefusedError) as caught:
-                globex.do(refused)
-            assert caught.value.status == 404
-        with pytest.raises(RefusedError):
-            list(globex.logs(mine.id))
-        events = globex.do(calls.list_events(limit=1000)).items
-        assert not [each for each in events if each.subject.startswith(mine.id)]
-        assert not [each for each in events if each.tenant == "acme"]
+    sees_nothing(fleet, mine.id)
     remove(fleet, "private")

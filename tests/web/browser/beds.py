@@ -13,8 +13,8 @@ from dure.client.api import AgentClient
 from dure.client.places import Places
 from dure.devices import library
 from tests.agent.conftest import wait_for
-from tests.e2e.test_fleet_of_processes import free_port
 from tests.emulator.driving import build
+from tests.kube.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 DURE = [sys.executable, "-c", "from dure.cli.main import main; main()"]

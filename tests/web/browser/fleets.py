@@ -1,15 +1,13 @@
 """A real centre with two clusters of processes, prices, a budget, policies and jobs."""
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from dure.domain.fleet.lifecycle import JobPhase
-from tests.e2e.test_fleet_of_processes import Fleet
+from tests.e2e.beds import Fleet, running
 
 SPECS: dict[str, dict[str, Any]] = {
     "local": {
@@ -71,10 +69,6 @@ class FleetBed(Fleet):
 @contextmanager
 def fleet() -> Iterator[FleetBed]:
     """One for all tests of a file."""
-    with tempfile.TemporaryDirectory(prefix="dure-fl-", ignore_cleanup_errors=True) as folder:
-        bed = FleetBed(Path(folder))
-        try:
-            bed.furnish()
-            yield bed
-        finally:
-            bed.close()
+    with running(FleetBed) as bed:
+        bed.furnish()
+        yield bed
