@@ -37,7 +37,7 @@ test: native ## run the fast tests
 	$(BIN)/pytest -n $(TEST_WORKERS)
 
 test-slow: native ## run the tests that take longer
-	$(BIN)/pytest -m "slow and not docker and not gpu and not fleet"
+	$(BIN)/pytest -n $(TEST_WORKERS) -m "slow and not docker and not gpu and not fleet"
 
 test-faults: native ## kill, stop and confuse agents and tenants, on the emulator
 	$(BIN)/pytest -m "faults and not slow and not docker"

@@ -107,6 +107,61 @@ def test_an_owner_has_all_its_units_whatever_its_share_while_others_wait_for_the
     assert set(placed) == {f"bob-{n}" for n in range(8)}
 
 
+def test_nobody_else_has_to_stop_while_those_who_were_told_to_are_stopping() -> None:
+    made = lending()
+    assert len(start(made, *(f"ann-{n}" for n in range(8)))) == 8
+    now_ns = HOUR_NS
+    assert len(call_back(made, 2, now_ns)) == 2
+    for second in range(1, 4):
+        now_ns += NS_PER_S
+        submit(made, job(f"other-{second}"), now_ns=now_ns)
+        said = made.handle(RoundDue(now_ns))
+        assert not of_kind(said, PreemptWorkload)
+
+
+def test_borrowers_are_found_among_however_many_others() -> None:
+    many = cluster("many", groups=(group(nodes=80),))
+    made = machine(many, EAST)
+    pool = VNodePool(
+        PoolId("bobs"), BOB, "a100", guaranteed=8, lendable=8, clusters=frozenset({EAST.id})
+    )
+    made.handle(TenantSet(0, FleetTenant(BOB), (pool,)))
+    made.handle(RoundDue(0))
+    others = [job(f"other-{n}", hours=100.0, clusters=frozenset({many.id})) for n in range(600)]
+    borrowers = [job(f"ann-{n}", hours=100.0, clusters=frozenset({EAST.id})) for n in range(8)]
+    for part in (others[:300], others[300:], borrowers):
+        submit(made, *part)
+        placed = orders(made.handle(RoundDue(0)))
+        assert len(placed) == len(part)
+        for name, order in placed.items():
+            made.handle(WorkloadStarted(0, WorkloadId(name), order.attempt))
+    tell(made, EAST, used=8)
+    called = call_back(made, 2, HOUR_NS)
+    assert len({each.workload for each in called}) == 2
+    assert {each.cluster for each in called} == {EAST.id}
+
+
+def test_units_lent_again_wake_those_who_may_be_there_before_those_of_other_clusters() -> None:
+    made = machine(EAST, WEST)
+    pool = VNodePool(
+        PoolId("bobs"), BOB, "a100", guaranteed=8, lendable=8, clusters=frozenset({EAST.id})
+    )
+    made.handle(TenantSet(0, FleetTenant(BOB), (pool,)))
+    made.handle(RoundDue(0))
+    state = made.state
+    tell(made, EAST, used=8)
+    tell(made, WEST, used=8)
+    pinned = [job(f"west-{n}", clusters=frozenset({WEST.id})) for n in range(70)]
+    submit(made, *pinned, job("east", clusters=frozenset({EAST.id})))
+    submit(made, job("bob", tenant=BOB, pool=PoolId("bobs")))
+    made.handle(RoundDue(0))
+    assert state.wanted_pools
+    made.handle(WorkloadWithdrawn(NS_PER_S, WorkloadId("bob")))
+    tell(made, EAST, used=0, now_ns=NS_PER_S)
+    assert lend_again(state)
+    assert state.tracks[WorkloadId("east")].phase is Phase.PENDING
+
+
 def call_back(made: GlobalMachine, owned: int, now_ns: int) -> list[PreemptWorkload]:
     """Bob submits so many jobs of one device to his pool; who has to stop for them."""
     submit(

@@ -86,7 +86,7 @@ class GlobalRounds:
             instructions += job_round.run()
             unplaced += job_round.unplaced
             stopped += job_round.make_room(most - _preemptions(stopped))
-        stopped += reclaim(state, unplaced, most - _preemptions(stopped))
+        stopped += reclaim(state, _placeless(unplaced), most - _preemptions(stopped))
         instructions += stopped
         if state.policy.carbon_budget_g is not None:
             pace_carbon(state, instructions)

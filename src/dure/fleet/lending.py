@@ -1,16 +1,19 @@
 """What pools lend, round by round: called back for owners who wait, lent again when they do not."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dure.domain.fleet.instructions import GlobalInstruction, SetAllotments
 from dure.domain.fleet.series import Floats
-from dure.domain.ids import PoolId, TenantId
+from dure.domain.ids import ClusterId, PoolId, TenantId, WorkloadId
 from dure.domain.units import NS_PER_S
+from dure.fleet.costs import possible
 from dure.fleet.displacing import MOST_CONSIDERED, displace, displacement_cost
 from dure.fleet.global_state import GlobalState, Look
+from dure.fleet.pools import Place
 from dure.fleet.sites import DEVICES
 from dure.fleet.tracks import Phase, Track
 from dure.fleet.waiting import SPARE, turn
@@ -52,13 +55,13 @@ def wake_owners(state: GlobalState) -> None:
         del seen[gone]
 
 
-_Alike = tuple[TenantId, PoolId | None, int, int]
+_Alike = tuple[TenantId, PoolId | None, int, int, frozenset[ClusterId] | None]
 
 
 def _alike(track: Track) -> _Alike:
     """What is the same for all that need the same out of the same pool."""
     workload = track.workload
-    return workload.tenant, workload.pool, id(track.needs), track.instances
+    return workload.tenant, workload.pool, id(track.needs), track.instances, workload.clusters
 
 
 class _Rooms:
@@ -89,7 +92,7 @@ class _Rooms:
     def _leaves(self, track: Track) -> NDArray[np.bool_]:
         columns = self._state.sites.columns
         left = self._state.pool_rooms(track.workload) >= self._needed(track) - _SLACK
-        return np.asarray(left & columns.up & track.needs.fits[columns.kind])
+        return np.asarray(left & columns.up & possible(track, self._state.sites))
 
     def _needed(self, track: Track) -> Floats:
         return np.asarray(track.needs.busy[self._state.sites.columns.kind] * track.instances)
@@ -149,22 +152,39 @@ def reclaim(state: GlobalState, waiting: Sequence[Track], most: int) -> list[Glo
     state.want(wanted)
     if not wanted:
         return []
-    running = state.running
-    rows = np.flatnonzero(running.used & running.preemptible)
-    costs = {
-        owner: displacement_cost(state, state.tracks[owner], int(row))
-        for row in rows[:MOST_CONSIDERED]
-        if (owner := running.owner[row]) is not None
-        and state.tracks[owner].phase in (Phase.RUNNING, Phase.PLACED)
-    }
     # What is called back is no longer lent from this moment on: only then borrowers are too many.
     instructions = told_leases(state)
+    costs = _costs_of(state, chain.from_iterable(state.pools.crowded().values()))
     first = next(track for track in owners if track.workload.pool is not None)
-    for call in state.pools.to_reclaim(costs):
+    for call in state.pools.to_reclaim(costs, _leaving(state)):
         names = [(name, costs[name]) for name in call.workloads[: max(0, most)]]
         most -= len(names)
         instructions += displace(state, names, first.id)
     return instructions
+
+
+def _costs_of(state: GlobalState, names: Iterable[WorkloadId]) -> dict[WorkloadId, float]:
+    """What displacing those among these costs who may be displaced; of the lowest priority, where
+    they are many."""
+    running = state.running
+    found = [
+        (running.priority[row], name, row)
+        for name in names
+        if (track := state.tracks[name]).phase in (Phase.RUNNING, Phase.PLACED)
+        and running.preemptible[row := track.places[max(track.places)].row]
+    ]
+    return {
+        name: displacement_cost(state, state.tracks[name], row)
+        for _, name, row in sorted(found)[:MOST_CONSIDERED]
+    }
+
+
+def _leaving(state: GlobalState) -> dict[Place, set[WorkloadId]]:
+    """Who was told to stop, and has not yet, by where it is."""
+    found: dict[Place, set[WorkloadId]] = {}
+    for (name, _), left in state.leaving.items():
+        found.setdefault(state.place_of(left.site), set()).add(name)
+    return found
 
 
 def _devices(tracks: Iterable[Track]) -> dict[str, float]:

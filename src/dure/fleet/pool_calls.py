@@ -1,6 +1,6 @@
 """Lent units are called back: what stays lent, and which of the borrowers give back."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,16 +52,18 @@ def givers(
     borrowed: Borrowed,
     devices: float,
     costs: Mapping[WorkloadId, float],
+    leaving: Collection[WorkloadId] = (),
 ) -> tuple[WorkloadId, ...]:
     """Borrowers at a place that together free so much: least cost per device first.
 
     `uses` is what workloads take up there, `costs` what displacing each of them costs; those
-    without a cost are not displaced.
+    without a cost are not displaced. What those `leaving` will free need not be freed again.
     """
+    devices -= sum(borrowed.give_back(use) for name, use in uses.items() if name in leaving)
     known = [
         (costs[workload] / use.devices, workload, use)
         for workload, use in uses.items()
-        if workload in costs
+        if workload in costs and workload not in leaving
     ]
     chosen: list[tuple[float, WorkloadId, float]] = []
     freed = 0.0

@@ -16,7 +16,7 @@ the borrowers gives back. How pools are split over places is in `pool_splits`, w
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -276,19 +276,29 @@ class PoolBook:
             self._lend_due = True
             self._changed()
 
-    def to_reclaim(self, costs: Mapping[WorkloadId, float]) -> list[Reclaim]:
+    def crowded(self) -> dict[Place, tuple[WorkloadId, ...]]:
+        """Places where more is borrowed than is lent, and who uses something there."""
+        view, places = self._look(), self.places
+        short = map(int, np.flatnonzero(view.commons < -SLACK)) if self._pools else ()
+        return {places[index]: tuple(self._uses.get(index, ())) for index in short}
+
+    def to_reclaim(
+        self,
+        costs: Mapping[WorkloadId, float],
+        leaving: Mapping[Place, Collection[WorkloadId]] | None = None,
+    ) -> list[Reclaim]:
         """What borrowers must give back so that every called unit is free, least cost first.
 
         `costs` is what displacing each workload costs; those not named are not displaced.
+        `leaving` are those who were told to stop and have not yet: theirs is as good as free.
         """
-        if not self._pools:
-            return []
-        view, places = self._look(), self.places
         found = []
-        for index in map(int, np.flatnonzero(view.commons < -SLACK)):
+        for place in self.crowded():
+            index, view = self._places[place], self._look()
             missing, borrowed = -view.commons[index], Borrowed(self._tables, view, index)
-            who = givers(self._uses.get(index, {}), borrowed, missing, costs)
-            found.append(Reclaim(places[index], missing, who))
+            gone = (leaving or {}).get(place, ())
+            who = givers(self._uses.get(index, {}), borrowed, missing, costs, gone)
+            found.append(Reclaim(place, missing, who))
         return found
 
     # --- inside ----------------------------------------------------------------------------
