@@ -65,6 +65,15 @@ def test_a_second_counts_as_available_by_its_floor_and_its_longest_hold() -> Non
     assert (deeds.windows, deeds.available) == (4, 2)
 
 
+def test_a_second_that_is_not_over_says_nothing_of_availability() -> None:
+    meter, ticks = ScoreMeter(), NS_PER_S // TICK_NS
+    for tick in range(ticks + 2):
+        late = tick > ticks
+        meter.add(tick * TICK_NS, [working("notebook", 0.0 if late else 0.5)])
+    (deeds,) = meter.deeds(2 * NS_PER_S, {AVAILABLE.id: AVAILABLE})
+    assert (deeds.windows, deeds.available) == (1, 1)
+
+
 def test_who_is_promised_nothing_of_availability_is_judged_without_it() -> None:
     meter = ScoreMeter()
     for tick in range(100):

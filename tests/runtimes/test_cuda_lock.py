@@ -292,14 +292,34 @@ def _no_helper_starts() -> bool:
 def test_helpers_that_are_expected_are_there_before_they_are_needed(
     fake: FakeDriver, driver: CudaDriver
 ) -> None:
-    driver.expect(3)
     driver.expect(2)
+    driver.expect(3)
     _soon(lambda: driver.ready == 3 and _no_helper_starts(), 20.0)
     assert driver.version().value == 13000
     assert helpers() == 3
     driver.expect(3)
     _soon(_no_helper_starts)
     assert helpers() == 3
+
+
+def test_helpers_beyond_those_that_are_expected_end_when_they_have_answered(
+    fake: FakeDriver, driver: CudaDriver
+) -> None:
+    driver.expect(3)
+    _soon(lambda: driver.ready == 3, 20.0)
+    driver.expect(0)
+    for left in (2, 1, 1):
+        assert driver.version().value == 13000
+        assert helpers() == left
+
+
+def test_no_helper_is_made_ready_once_the_driver_is_closed(
+    fake: FakeDriver, driver: CudaDriver
+) -> None:
+    driver.expect(8)
+    driver.close()
+    _soon(_no_helper_starts, 20.0)
+    assert helpers() == 0
 
 
 def test_where_no_thread_can_start_helpers_are_started_when_one_can(

@@ -125,6 +125,7 @@ def _write(file: Path, stream: BinaryIO, source: Iterator[bytes]) -> tuple[int, 
         except DureError as error:
             if not lines:
                 raise
+            stream.flush()
             kept = f"the {lines:,} lines until then are in {file} and can be replayed"
             raise DureError(error.what, kept) from error
         stream.flush()

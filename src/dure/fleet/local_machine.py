@@ -180,6 +180,7 @@ class LocalMachine:
         )
         state["misfits"] = to_plain(self.resizer.misfits)
         state["indices"] = to_plain(self.adoption.indices)
+        state["sizes"] = to_plain(self.adoption.sizes)
         state["summaries"] = to_plain([self.summaries.revision, self.summaries.latest])
         return state
 
@@ -198,6 +199,7 @@ class LocalMachine:
         )
         it.resizer.misfits = from_plain(state["misfits"])
         it.adoption.indices = from_plain(state["indices"])
+        it.adoption.sizes = from_plain(state["sizes"])
         it.adoption.arriving = [task for task in it.floor.tasks.values() if task.arriving]
         it.summaries.revision, it.summaries.latest = from_plain(state["summaries"])
         return it

@@ -291,11 +291,12 @@ def _deeds(buckets: Sequence[_Bucket], tenants: Mapping[TenantId, Tenant]) -> tu
 
 
 def _windows(buckets: Iterable[_Bucket], tenant: Tenant) -> tuple[int, int]:
-    """Seconds in which a tenant wanted something, and those of them in which it was available."""
+    """Whole seconds in which a tenant wanted something, and those in which it was available."""
     promise = tenant.slo.availability
     if promise is None:
         return 0, 0
-    seen = ((bucket.length_ns, bucket.sums.get(tenant.id)) for bucket in buckets)
+    whole = (bucket for bucket in buckets if bucket.length_ns >= _BUCKET_NS)
+    seen = ((bucket.length_ns, bucket.sums.get(tenant.id)) for bucket in whole)
     return promise.count(
         (length_ns, sums.work_ns, sums.busy_ns, sums.longest_hold_ns)
         for length_ns, sums in seen

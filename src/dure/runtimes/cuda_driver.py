@@ -103,6 +103,8 @@ class CudaDriver:
         self._idle: list[_Helper] = []
         self._alive = 0
         """Helpers that are there or about to be."""
+        self._expected = MOST_READY
+        """Calls that may wait at a time, as far as was said."""
         self._lock = threading.Lock()
         self._starting = threading.Semaphore(_AT_ONCE)
         self._closed = False
@@ -114,7 +116,8 @@ class CudaDriver:
         they make their contexts, twenty helpers would make the driver's queue twice as long.
         """
         with self._lock:
-            missing = min(calls, MOST_READY) - self._alive
+            self._expected = min(calls, MOST_READY)
+            missing = self._expected - self._alive
             if missing <= 0 or self._closed:
                 return
             self._alive += missing
@@ -179,16 +182,18 @@ class CudaDriver:
         """Start one helper and have it open the driver."""
         with self._starting:
             try:
-                helper = _Helper()
+                helper = None if self._closed else _Helper()
             except OSError:
-                self._lost()  # who needs it tries again, and says what is wrong
+                helper = None  # who needs it tries again, and says what is wrong
+            if helper is None:
+                self._lost()
                 return
             self._put_back(helper, whole=helper.ask("probe", self._answer_s) is not None)
 
     def _put_back(self, helper: _Helper, *, whole: bool) -> None:
         """A helper has answered, or has to end."""
         with self._lock:
-            keep = whole and not self._closed
+            keep = whole and not self._closed and len(self._idle) < max(1, self._expected)
             if keep:
                 self._idle.append(helper)
         if not keep:

@@ -115,6 +115,18 @@ def test_a_service_stays_as_large_as_it_was_to_be_and_for_the_same_reason() -> N
     assert (said.serving, said.why) == (3, "25 requests/s need 3")
 
 
+def test_a_snapshot_before_the_first_round_knows_why_a_service_is_as_large() -> None:
+    it = rig()
+    given = order(serving("s"))
+    it.give(given)
+    new = restart(it)
+    new.tell(OrderGiven(new.now_ns, given))
+    new.tell(SizeFound(new.now_ns, WorkloadId("s"), 1, 3, 0, "25 requests/s need 3"))
+    twin = LocalMachine.restore(new.settings, new.machine.snapshot())
+    due = RoundDue(new.now_ns)
+    assert twin.handle(due) == new.machine.handle(due)
+
+
 def test_what_a_service_was_to_give_up_it_gives_up() -> None:
     it = rig()
     given = order(serving("s"), 3)

@@ -121,6 +121,26 @@ def test_a_service_that_lost_every_node_comes_back_as_large_as_it_was() -> None:
     assert len([seen for seen in it.of("s") if seen.node.startswith("other-")]) == before.serving
 
 
+def test_a_new_member_keeps_a_service_as_large_as_it_was_though_nodes_went_with_the_old_one() -> (
+    None
+):
+    it = bench()
+    say(it, requests_per_s=40.0)
+    it.settle()
+    before = sizing(it)
+    fullest = Counter(seen.node for seen in it.of("s")).most_common(1)[0][0]
+    left = tuple(node for node in inventory(4).nodes if node.name != fullest)
+    it.cluster.inventory = replace(inventory(3), nodes=left)
+    for seen in it.of("s"):
+        if seen.node == fullest:
+            del it.cluster.objects[seen.instance]
+    it.wait(60)  # nobody says anything of its load any more
+    it.start()
+    it.settle()
+    assert (sizing(it).serving, sizing(it).why) == (before.serving, before.why)
+    assert len(it.of("s")) == before.serving
+
+
 def test_it_is_decided_without_the_centre() -> None:
     it = bench()
     before = it.revision

@@ -144,7 +144,7 @@ class Adoption:
         task.next_index = max(task.next_index, index + 1)
         if task.serving:
             task.wanted = max(task.wanted, len(task.instances) - task.spare)
-            floor.scaler.found(task)
+            floor.scaler.found(task, now_ns)
             if spot.shape != task.shape:
                 self.resizer.misfits.add(task.id)
         floor.predict_end(task, now_ns)

@@ -123,11 +123,16 @@ class Autoscaler:
         self.tasks[row] = task
         self._names = None
 
-    def found(self, task: Task) -> None:
-        """A service has replicas already: as many, on slices as large, as it should."""
+    def found(self, task: Task, now_ns: int) -> None:
+        """A service has replicas already: as many, on slices as large, as it should.
+
+        Slices that are larger than asked for stay so for as long as after a warning.
+        """
         if task.row >= 0:
-            self.counts[task.row, scaling.WANTED] = task.wanted
-            self.counts[task.row, scaling.LEVEL] = task.level
+            row = self.counts[task.row]
+            row[scaling.WANTED], row[scaling.LEVEL] = task.wanted, task.level
+            if task.level > 0:
+                row[scaling.EXTRA_UNTIL_NS] = now_ns + row[scaling.GROW_HOLD_NS]
 
     def drop(self, task: Task) -> None:
         """A service is gone."""

@@ -99,7 +99,7 @@ class Orders:
         if task is None or task.order.attempt != event.attempt or not task.serving:
             return
         task.wanted, task.level = event.serving, event.level
-        self.floor.scaler.found(task)
+        self.floor.scaler.found(task, event.now_ns)
         if task.arriving:
             self.adoption.sizes[task.id] = event.why
         else:

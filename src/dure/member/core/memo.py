@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dure.domain.fleet.protocol import AttemptKey, Desired, Outcome, Surroundings
+from dure.domain.fleet.protocol import AttemptKey, Desired, Outcome, Sizing, Surroundings
 from dure.member.core.desires import DesiredSet
 from dure.member.core.held import Ended, Held
 from dure.wire.plain import pack, unpack
@@ -43,6 +43,9 @@ def entry(held: Held) -> dict[str, Any]:
     }
     if moves:
         made["moves"] = [list(move) for move in moves.items()]
+    if held.sizing is not None:
+        size = held.sizing  # what was heard of its load is not kept: it is old by then
+        made["size"] = [size.serving, size.standby, size.level, size.why, size.changed_ns]
     if held.started_ns is not None:
         made["started_ns"] = held.started_ns
     if held.end is not None:
@@ -85,6 +88,8 @@ def _read(found: Mapping[str, Any]) -> Held:
     held.saved_share = float(found.get("saved_share", 0.0))
     held.started_ns = found.get("started_ns")
     held.moves = dict(found.get("moves", ()))
+    if "size" in found:
+        held.sizing = Sizing(*found["size"])
     end = found.get("end")
     if end is not None:
         held.end = Ended(Outcome(end["outcome"]), end["why"], end["at_ns"], end["exit_code"])

@@ -44,6 +44,7 @@ class Sizes:
         if latest is not None and held.key.job in latest.workloads:
             self._note(held, latest, latest.workloads.index(held.key.job))
         self.books.changed(held)
+        self.books.unsaved.add(held.key)
 
     def observed(self, event: LoadsObserved) -> None:
         """Loads were heard of: note them where people look, not too often."""

@@ -72,8 +72,7 @@ class _Round:
     def ready(self, unit: Unit) -> bool:
         """Whether a unit waits past its set-up, so that it could have a turn now."""
         waits = unit.turn_ns is None and unit.activity.phase is Phase.INPUT
-        before_input = self.forecast.setting_up(unit) or self.forecast.bare(unit)
-        return waits and not before_input
+        return waits and not self.forecast.without_input(unit)
 
     def serve(self, unit: Unit) -> None:
         """A unit is a service."""

@@ -103,7 +103,7 @@ class Forecast:
     def left_ns(self, unit: Unit) -> int | None:
         """What is left of a burst; None: nobody knows, or it lasts longer than it should."""
         length_ns = self._length_ns(unit)
-        if length_ns is not None and (self.setting_up(unit) or self.bare(unit)):
+        if length_ns is not None and not _launched(unit) and self.without_input(unit):
             return length_ns  # its time so far went into its context: all of the burst is to come
         if length_ns is None or unit.activity.work_ns > OVERLONG * length_ns:
             return None
@@ -147,7 +147,7 @@ class Forecast:
     def input_left_ns(self, unit: Unit) -> int:
         """What is left of a unit's set-up and of the copy of its input, at most."""
         activity = unit.activity
-        if activity.phase is Phase.COMPUTE or activity.launched:
+        if _launched(unit):
             return 0
         if self.setting_up(unit):
             return self.scene.settings.context_ns + self._input_ns(unit)
@@ -183,6 +183,10 @@ class Forecast:
             and not self._reached(unit)
             and activity.input_ns < self._setup_ns(unit)
         )
+
+    def without_input(self, unit: Unit) -> bool:
+        """Whether a unit has a context at most, and none of its input."""
+        return self.setting_up(unit) or self.bare(unit)
 
     def bare(self, unit: Unit) -> bool:
         """Whether a unit is known to have made its context, and has nothing else yet."""
@@ -274,3 +278,8 @@ class Forecast:
         if self.way(unit) is PauseWay.CUDA_LOCK or self.scene.freeze_ns is None:
             return usual_ns
         return max(usual_ns, self.scene.freeze_ns)
+
+
+def _launched(unit: Unit) -> bool:
+    """Whether the computation of a unit's burst has begun."""
+    return unit.activity.phase is Phase.COMPUTE or unit.activity.launched
