@@ -43,6 +43,8 @@ MOST_GUESTS = 4
 MOST_GROWTH_MIB = 24.0
 """Of a process in the time between two equal situations; a leak of a tick would be more."""
 KILL_SHARE = 0.3
+REST_S, REST_READS, REST_LIMIT_S = 0.5, 5, 30.0
+"""What is read of a device is as old as the agent's last look at it: several that are the same."""
 
 
 @dataclass(slots=True)
@@ -103,8 +105,20 @@ class Seen:
     green_contexts: int
 
 
+def _come_to_rest(client: AgentClient) -> None:
+    """Wait until the agent has read the memory of the device after the last guest was gone."""
+    read, same = -1, 0
+    end = time.monotonic() + REST_LIMIT_S
+    while same < REST_READS and time.monotonic() < end:
+        now = client.status().gpus[0].memory_used_bytes or 0
+        same = same + 1 if now == read else 0
+        read = now
+        time.sleep(REST_S)
+
+
 def _look(world: World, client: AgentClient, web: int) -> Seen:
     assert world.agent is not None
+    _come_to_rest(client)
     status = client.status()
     one = tenant(client, "web").clients[0]
     (broker,) = world.broker_pids()
