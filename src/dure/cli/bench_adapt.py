@@ -16,7 +16,7 @@ def adapt(
     river: Annotated[
         int,
         typer.Option(
-            help="Of those, with the bandit of river (`pip install 'dure[learn]'`).", min=0
+            help="Of those, with the bandit of river (`pip install '.[learn]'`).", min=0
         ),
     ] = 0,
     training: Annotated[int, typer.Option(help="Other runs the tuner learns from.", min=0)] = 8,

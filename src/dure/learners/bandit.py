@@ -1,4 +1,4 @@
-"""The bandit of the library river, as a stand-in for Dure's own: `pip install 'dure[learn]'`."""
+"""The bandit of the library river, as a stand-in for Dure's own: `pip install '.[learn]'`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

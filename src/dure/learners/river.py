@@ -1,4 +1,4 @@
-"""Detectors of the library river, as stand-ins for Dure's own: `pip install 'dure[learn]'`.
+"""Detectors of the library river, as stand-ins for Dure's own: `pip install '.[learn]'`.
 
 The library is imported when the first detector is made, never by importing this module: it takes
 a second or two and some 100 MB, which an agent that does not ask for it must not pay. One value
@@ -31,7 +31,7 @@ def library(part: str) -> ModuleType:
         return importlib.import_module(f"river.{part}")
     except ImportError as error:
         raise DureError(
-            "the library river is not installed", "install it with `pip install 'dure[learn]'`"
+            "the library river is not installed", "install it with `pip install '.[learn]'`"
         ) from error
 
 
