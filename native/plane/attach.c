@@ -42,8 +42,16 @@ static void close_all(const struct received *received)
         close(received->descriptors[index]);
 }
 
+/* Whether a call that a signal ended is to be made again. Its own time limit begins anew then, so
+ * that a program with a timer would wait for ever where nobody answers. */
+static bool again(uint64_t began_ns)
+{
+    return errno == EINTR && dure_now_ns() - began_ns < ANSWER_WITHIN_US * 1000ull;
+}
+
 static int open_socket(const char *path)
 {
+    uint64_t began_ns = dure_now_ns();
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(address.sun_path))
         return -ENAMETOOLONG;
@@ -57,7 +65,7 @@ static int open_socket(const char *path)
     int done;
     do {
         done = connect(handle, (const struct sockaddr *)&address, sizeof(address));
-    } while (done < 0 && errno == EINTR);
+    } while (done < 0 && again(began_ns));
     if (done < 0) {
         int error = errno;
         close(handle);
@@ -76,11 +84,12 @@ static int receive(int handle, struct received *received)
     struct iovec words = {&received->welcome, sizeof(received->welcome)};
     struct msghdr message = {.msg_iov = &words, .msg_iovlen = 1, .msg_control = control.room,
                              .msg_controllen = sizeof(control.room)};
+    uint64_t began_ns = dure_now_ns();
     ssize_t bytes;
     received->count = 0;
     do {
         bytes = recvmsg(handle, &message, MSG_CMSG_CLOEXEC);
-    } while (bytes < 0 && errno == EINTR);
+    } while (bytes < 0 && again(began_ns));
     if (bytes < 0)
         return -errno;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL;
@@ -191,10 +200,11 @@ static int check_welcome(const struct received *received, char *reason)
 static int join(struct dure_plane *plane, int handle, const struct dure_hello *hello, char *reason)
 {
     struct received received;
+    uint64_t began_ns = dure_now_ns();
     ssize_t sent;
     do {
         sent = send(handle, hello, sizeof(*hello), MSG_NOSIGNAL);
-    } while (sent < 0 && errno == EINTR);
+    } while (sent < 0 && again(began_ns));
     if (sent < 0)
         return refuse(reason, -errno, "no hello could be said to the agent");
     int status = receive(handle, &received);

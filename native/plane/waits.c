@@ -26,11 +26,12 @@ static uint64_t patience_left(const struct view *view, uint32_t tenant, uint64_t
     return patience > DURE_PAUSE_NS && spent < patience ? patience - spent : 0;
 }
 
-/* While it is patient its word stays open; who waits for it closes it in time. */
+/* While it is patient its word stays open; who waits for it closes it in time. Where the agent is
+ * gone those who wait open it, and are not to meet it closed again. */
 void close_word(struct dure_plane *plane, uint64_t now_ns)
 {
     uint32_t *word = &plane->rotation->closed[plane->client];
-    if (load(&plane->control->side_by_side) == 0 || load(word) != 0)
+    if (load(&plane->control->side_by_side) == 0 || load(word) != 0 || !dure_gated(plane, now_ns))
         return;
     struct view view = view_of(plane, now_ns);
     if (patience_left(&view, plane->tenant, load(&plane->slot->activity.busy_since_ns)) == 0)
@@ -155,7 +156,7 @@ void dure_waits_placed(struct dure_plane *plane, const struct dure_waits *waits,
         return;
     if (load(&plane->waited_for) == 0)
         store(&plane->moved_ns, now_ns);
-    __atomic_fetch_or(&plane->waited_for, clients, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&plane->waited_for, clients, __ATOMIC_SEQ_CST);
 }
 
 static bool really_busy(const struct dure_plane *plane, uint32_t client, uint64_t now_ns)

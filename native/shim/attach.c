@@ -245,8 +245,8 @@ static struct dure_link *free_link(struct dure_device *device)
         if (link == device->link || __atomic_load_n(&link->users, __ATOMIC_ACQUIRE) != 0)
             continue;
         if (link->in_use) {
-            dure_waits_leave(link);
             dure_detach(&link->plane);
+            dure_waits_reset(link);
             link->in_use = false;
         }
         found = link;
@@ -267,6 +267,7 @@ static void put_in_force(struct dure_device *device, struct dure_link *link)
     pthread_mutex_lock(&device->lock);
     dure_lights_close(device, NULL);
     dure_streams_reset(device);
+    struct dure_link *before = device->link;
     __atomic_store_n(&device->link, link, __ATOMIC_SEQ_CST);
     device->sms = link->plane.control->sms;
     if (device->memory_bytes != 0)
@@ -276,6 +277,8 @@ static void put_in_force(struct dure_device *device, struct dure_link *link)
         dure_log("attached on GPU %d", device->ordinal);
     device->announced = false;
     pthread_mutex_unlock(&device->lock);
+    if (before != NULL)
+        dure_waits_leave(before);
 }
 
 static void try_attach(struct dure_device *device)

@@ -322,8 +322,8 @@ static cu_stream stand_in(struct dure_device *device, struct dure_stream *stream
 }
 
 /* Move a stream to a set; its own handle where that does not work. Under the lock. */
-static cu_stream move(struct dure_device *device, struct dure_stream *stream,
-                      const struct dure_set_context *set)
+static cu_stream move(struct dure_device *device, struct dure_link *link,
+                      struct dure_stream *stream, const struct dure_set_context *set)
 {
     uint32_t number = 1 + (uint32_t)(set - device->sets);
     if (stream->moved_set == number)
@@ -337,6 +337,7 @@ static cu_stream move(struct dure_device *device, struct dure_stream *stream,
         pthread_mutex_lock(&device->lock);
         stream->moved_set = number;
         __atomic_add_fetch(&dure_moved_streams, 1, __ATOMIC_RELAXED);
+        dure_lights_close(device, link); /* launches that are only counted would not wait for it */
     }
     stream->busy = false;
     return away != NULL ? away : stream->handle;
@@ -358,7 +359,7 @@ cu_stream dure_place(struct dure_device *device, struct dure_link *link, struct 
     if (stream != NULL) {
         join_back_others(device, work->context, work->stream,
                          blocks(device, work->context, work->stream));
-        placed = move(device, stream, found);
+        placed = move(device, link, stream, found);
     }
     if (placed != work->stream)
         work->sms = found->sms;

@@ -293,7 +293,8 @@ bool dure_waits_serve(struct dure_link *link, struct dure_work *work, uint64_t n
 bool dure_waits_due(struct dure_device *device, struct dure_work *work, uint64_t now_ns);
 void dure_waits_place(struct dure_link *link, const struct dure_work *work, cu_stream stream);
 void dure_waits_prepare(struct dure_link *link, cu_context context);
-void dure_waits_leave(struct dure_link *link); /* the attachment is given up */
+void dure_waits_leave(struct dure_link *link); /* another one took its place */
+void dure_waits_reset(struct dure_link *link); /* the attachment is given up */
 void dure_waits_context_gone(struct dure_device *device, cu_context context);
 void dure_waits_forget(void);
 

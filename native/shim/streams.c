@@ -17,6 +17,7 @@
 #define FREE_STEP_NS 16000000ull
 #define STEP_LAUNCHES 64
 #define FREE_STEP_LAUNCHES 2048
+#define LOCK_ATTEMPTS 1000
 #define OTHERS 4               /* streams asked about after a wait on another */
 
 cu_stream dure_stream_named(cu_stream stream, bool per_thread)
@@ -350,13 +351,30 @@ uint64_t dure_sum_of(struct dure_device *device, cu_context context, cu_stream h
     return sum_ns;
 }
 
+/* Take the lock. Who may not call the driver does not wait for long: the lock may be held by a thread
+ * that is in the driver, and that may wait for the very callback this is called from. */
+static bool take_lock(struct dure_device *device, bool may_call)
+{
+    if (may_call)
+        return pthread_mutex_lock(&device->lock) == 0;
+    for (int attempt = 0; attempt < LOCK_ATTEMPTS; attempt++) {
+        if (pthread_mutex_trylock(&device->lock) == 0)
+            return true;
+        sched_yield();
+    }
+    return false;
+}
+
 void dure_passed(struct dure_device *device, cu_context context, cu_stream handle, uint64_t sum_ns,
                  bool may_call)
 {
     struct dure_link *link = dure_link_peek(device);
     if (link == NULL)
         return;
-    pthread_mutex_lock(&device->lock);
+    if (!take_lock(device, may_call)) { /* markers or the program's next wait tell as much */
+        dure_link_drop(link);
+        return;
+    }
     struct dure_stream *stream = dure_stream_of(device, context, handle, false);
     if (stream != NULL && sum_ns <= stream->sum_ns && sum_ns > stream->done_ns) {
         dure_reach(device, link, stream, sum_ns, 0);

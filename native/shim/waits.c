@@ -77,7 +77,6 @@ static bool watch_started;
 static bool watching; /* it looks, or will before it sleeps */
 static struct {
     uint32_t *closed;
-    uint64_t clients;
     uint64_t until_ns;
 } left[LEFT];
 
@@ -91,8 +90,7 @@ static bool open_left(uint64_t now_ns)
             continue;
         any = true;
         for (uint32_t client = 0; client < DURE_CLIENTS; client++)
-            if (left[index].clients >> client & 1)
-                __atomic_store_n(&left[index].closed[client], 0, __ATOMIC_SEQ_CST);
+            __atomic_store_n(&left[index].closed[client], 0, __ATOMIC_SEQ_CST);
     }
     pthread_mutex_unlock(&watch_lock);
     return any;
@@ -119,6 +117,7 @@ static uint64_t look(void)
 static void sleep_until_wanted(void)
 {
     __atomic_store_n(&watching, false, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (look() != 0) {
         __atomic_store_n(&watching, true, __ATOMIC_SEQ_CST);
         return;
@@ -176,11 +175,11 @@ static bool watched(void)
     return watch_started;
 }
 
+/* An attachment that was replaced, whose agent is gone: threads that still hold it may have waits on
+ * the device, or place the last ones now. */
 void dure_waits_leave(struct dure_link *link)
 {
-    uint64_t clients = __atomic_load_n(&link->plane.waited_for, __ATOMIC_RELAXED);
-    link->waits_state = UNTRIED;
-    if (clients == 0 || !link->plane.keeps_rotation)
+    if (!link->plane.keeps_rotation)
         return;
     pthread_mutex_lock(&watch_lock);
     int oldest = 0;
@@ -188,10 +187,15 @@ void dure_waits_leave(struct dure_link *link)
         if (left[index].until_ns < left[oldest].until_ns)
             oldest = index;
     left[oldest].closed = link->plane.rotation->closed;
-    left[oldest].clients = clients;
     left[oldest].until_ns = dure_now_ns() + LEFT_FOR_NS;
     pthread_mutex_unlock(&watch_lock);
     watched();
+}
+
+/* Nobody uses an attachment any more: the next one in its place begins anew. */
+void dure_waits_reset(struct dure_link *link)
+{
+    __atomic_store_n(&link->waits_state, UNTRIED, __ATOMIC_RELEASE);
 }
 
 /* After a fork: the thread is the parent's, as are the pages. */
@@ -255,11 +259,12 @@ bool dure_waits_due(struct dure_device *device, struct dure_work *work, uint64_t
 /* Put the waits into the stream where the launch goes. */
 void dure_waits_place(struct dure_link *link, const struct dure_work *work, cu_stream stream)
 {
+    /* in this order: a watch that is about to sleep sees what it has to watch */
+    dure_waits_placed(&link->plane, &work->waits, dure_now_ns());
     if (!watched()) {
         __atomic_store_n(&link->waits_state, UNUSABLE, __ATOMIC_RELEASE);
         return;
     }
-    dure_waits_placed(&link->plane, &work->waits, dure_now_ns());
     for (uint32_t index = 0; index < work->waits.count; index++) {
         cu_pointer word = link->words_at + offsetof(struct dure_rotation, closed) +
                           work->waits.clients[index] * sizeof(uint32_t);

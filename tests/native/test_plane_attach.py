@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -125,6 +126,25 @@ def test_an_agent_that_hangs_delays_a_program_by_half_a_second(tmp_path: Path) -
         assert 0.3 < time.monotonic() - began < 5
         assert reason.startswith("the agent did not answer")
         assert not plane.control
+
+
+def test_a_program_with_a_timer_waits_no_longer_for_an_agent_that_hangs(tmp_path: Path) -> None:
+    rung: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: rung.append(number))
+    try:
+        with door(tmp_path / "d", lambda _, __: None):
+            signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+            began = time.monotonic()
+            status, _, plane = attach(tmp_path / "d")
+            took = time.monotonic() - began
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert status in (-errno.EINTR, -errno.EAGAIN)
+    assert 0.3 < took < 5
+    assert rung
+    assert not plane.control
 
 
 def test_a_refusal_says_why(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.slow
 
 LIMIT_S = 60
 GRAPH_UNMOVED = 16
+FLIPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class Bench:
             "DURE_TENANT": tenant,
         }
 
-    def run_together(self, *commands: str) -> list[str]:
+    def run_together(
+        self, *commands: str, meanwhile: Callable[[], None] = lambda: None
+    ) -> list[str]:
         """Tenants "t0", "t1" …; what each printed. All must find their results correct."""
         running = [
             subprocess.Popen(
@@ -52,6 +56,7 @@ class Bench:
             for number, command in enumerate(commands)
         ]
         try:
+            meanwhile()
             printed = [process.communicate(timeout=LIMIT_S)[0] for process in running]
         finally:
             for process in running:
@@ -127,3 +132,23 @@ def test_alone_a_tenant_has_the_whole_device(bench: Bench) -> None:
     counters = bench.agent.read(0).counters
     assert counters.moved_launches == 0
     assert {sample.sms for sample in bench.agent.segments.take_samples(0)} == {132}
+
+
+def test_the_legacy_stream_stays_in_order_with_others_that_move_when_company_comes(
+    bench: Bench,
+) -> None:
+    """Alone, most launches are only counted; from one moment to the next they are not to be."""
+    gate = bench.agent.segments.set_gated
+    gate(False)
+
+    def come_and_go() -> None:
+        for _ in range(FLIPS):
+            time.sleep(0.1)
+            gate(True)
+            time.sleep(0.02)
+            gate(False)
+
+    chain = f"streams --legacy --streams 2 --work-us 100 --seconds {FLIPS * 0.12:.1f}"
+    bench.run_together(chain, chain, meanwhile=come_and_go)
+    clients = {hello.tenant: number for number, hello in enumerate(bench.agent.hellos)}
+    assert bench.agent.read(clients[b"t0"]).counters.moved_launches > 0
