@@ -35,7 +35,25 @@ class BudgetBook:
     """Teams that have a limit."""
     by_team: dict[TeamKey, tuple[float, float]] = field(default_factory=dict)
     """Money and grams used, of all teams."""
+    kept_elsewhere: bool = False
+    """Whether budgets of tenants and teams have periods that another keeps; else the fleet's."""
+    before_g: float = 0.0
+    """Of the grams of tenants, those that are not of the fleet's period."""
     _told: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def begin_with(
+        self,
+        tenants: Mapping[TenantId, tuple[float, float]],
+        teams: Mapping[TeamKey, tuple[float, float]],
+    ) -> None:
+        """Money and grams used of each budget, said by one who keeps their periods: from now on
+        they start again only when that is said anew. What the fleet used stays as it was."""
+        self.kept_elsewhere = True
+        counted_g = float(self.grams.sum())
+        for row, tenant in enumerate(self.tenants):
+            self.money[row], self.grams[row] = tenants.get(tenant.id, (0.0, 0.0))
+        self.by_team = dict(teams)
+        self.before_g += float(self.grams.sum()) - counted_g
 
     def set_tenant(self, tenant: FleetTenant) -> int:
         """Make a tenant known, or change its budget."""
@@ -64,17 +82,21 @@ class BudgetBook:
             self.by_team[tenant, team] = (before[0] + money, before[1] + grams)
 
     def new_period(self) -> None:
-        """All budgets start again."""
+        """All budgets start again; where another keeps those of tenants, the fleet's alone."""
+        self.idle_g = 0.0
+        if self.kept_elsewhere:
+            self.before_g = float(self.grams.sum())
+            self._told = {each for each in self._told if each[0] != _FLEET}
+            return
         self.money[:] = 0.0
         self.grams[:] = 0.0
-        self.idle_g = 0.0
         self.by_team.clear()
         self._told.clear()
 
     @property
     def used_g(self) -> float:
-        """Grams of the whole fleet."""
-        return float(self.grams.sum()) + self.idle_g
+        """Grams of the whole fleet in its period."""
+        return float(self.grams.sum()) - self.before_g + self.idle_g
 
     def team_left(
         self, committed: Mapping[TeamKey, tuple[float, float]]

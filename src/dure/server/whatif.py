@@ -134,6 +134,7 @@ class WhatIf:
                 async with self._state.reading() as tx:
                     begun = await begin(tx, self._now_ns, self._suspects)
                     prices = await tx.prices.all()
+                await begun.submit_waiting()
             except Suspected:
                 continue
             state = begun.centre.machine.state

@@ -1,5 +1,7 @@
+import asyncio
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -8,9 +10,11 @@ from dure.api.problems import MEDIA_TYPE
 from dure.domain.fleet.accounts import Role
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.server.specs import job_terms
+from dure.stores.errors import StoreUnavailableError
 from dure.stores.repos.access import AuditFilter, Grant
 from dure.stores.repos.jobs import JobFilter
-from dure.stores.rows import Budget
+from dure.stores.rows import Budget, Json
+from dure.stores.submissions import Submission
 from dure.stores.transaction import Transaction
 from tests.server.rest.centre import Centre, job
 
@@ -185,6 +189,73 @@ def test_a_quota_counts_jobs_that_have_not_ended(centre: Centre) -> None:
     with centre.client("globex") as http:
         assert http.post("/v1/jobs", json=job()).status_code == 201
         assert http.post("/v1/jobs", json=job()).status_code == 409
+
+
+def with_room_for(centre: Centre, jobs: int, tenant: str = "globex") -> None:
+    """Set a quota that leaves room for so many jobs more."""
+
+    async def live(tx: Transaction) -> int:
+        return sum(n for phase, n in (await tx.jobs.counts(tenant)).items() if not phase.ended)
+
+    quota = {"quota": {"jobs": centre.do(live) + jobs}}
+    with centre.client("admin") as http:
+        tag = http.get(f"/v1/tenants/{tenant}").headers["etag"]
+        assert http.put(f"/v1/tenants/{tenant}", json=quota, headers={"If-Match": tag}).is_success
+
+
+def test_a_submission_that_was_taken_is_answered_alike_once_there_is_no_room(
+    centre: Centre,
+) -> None:
+    with_room_for(centre, 1)
+    headers = {"Idempotency-Key": "last"}
+    with centre.client("globex") as http:
+        first = http.post("/v1/jobs", json=job("last"), headers=headers)
+        again = http.post("/v1/jobs", json=job("last"), headers=headers)
+    assert again.status_code == first.status_code == 201
+    assert again.json() == first.json()
+    assert again.headers["idempotent-replayed"] == "true"
+    for other in (job("other"), job("last", priority=1)):
+        problem = refused(centre, other, "globex", headers=headers)
+        assert (problem["status"], problem["type"]) == (409, "urn:dure:problem:quota")
+    assert (
+        refused(centre, job("last"), "globex", headers={"Idempotency-Key": "new"})["status"] == 409
+    )
+
+
+def test_submissions_at_once_do_not_pass_the_quota_together(
+    centre: Centre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_room_for(centre, 2)
+    submit = centre.store.submit
+
+    async def slow(submission: Submission) -> Json:
+        await asyncio.sleep(0.3)
+        return await submit(submission)
+
+    monkeypatch.setattr(centre.store, "submit", slow)
+    before = count(centre, "globex")
+    with centre.client("globex") as http, ThreadPoolExecutor(6) as many:
+        answers = list(many.map(lambda _: http.post("/v1/jobs", json=job()).status_code, range(6)))
+    assert sorted(answers) == [201, 201, 409, 409, 409, 409]
+    assert count(centre, "globex") == before + 2
+
+
+def test_a_submission_that_fails_takes_no_room(
+    centre: Centre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_room_for(centre, 1)
+    known = centre.app.state.desk.known
+
+    async def away(submission: Submission) -> Json:
+        raise StoreUnavailableError("the database is away", "wait")
+
+    with centre.client("globex") as http:
+        with monkeypatch.context() as patch:
+            patch.setattr(centre.store, "submit", away)
+            assert http.post("/v1/jobs", json=job()).status_code == 503
+        # Also by what was read before.
+        assert known._catalogue.live["globex"] + 1 == known._catalogue.quotas["globex"]
+        assert http.post("/v1/jobs", json=job()).status_code == 201
 
 
 def test_who_submitted_is_in_the_audit_log_and_who_was_refused_too(centre: Centre) -> None:

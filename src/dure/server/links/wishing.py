@@ -83,17 +83,9 @@ class WishDesk:
             submission = await self._submission(wish, now_ns)
         except RefusedError as error:
             return Standing(wish.uid, wish.generation, refusal=_refusal(error))
-        # Counted before it is stored: the next wish of the same message is checked meanwhile.
-        live, tenant = (await self._known.catalogue()).live, submission.jobs[0].tenant
-        live[tenant] += 1
-        try:
-            await self._services.state.submit(submission)
-        except DuplicateError:
-            live[tenant] -= 1
-            return None  # Said twice at once, or withdrawn meanwhile: what is stored tells.
-        except BaseException:
-            live[tenant] -= 1
-            raise
+        # Where it was said twice at once, or withdrawn meanwhile, what is stored tells.
+        with suppress(DuplicateError):
+            await self._known.submit(submission)
         return None
 
     async def _submission(self, wish: Wish, now_ns: int) -> Submission:

@@ -31,8 +31,8 @@ class Station:
     """One cluster as the planner sees it."""
 
     member: Member
-    silent: bool = False
-    """Whether it counts as cut off."""
+    silent: bool | None = None
+    """Whether it counts as cut off; None: nobody has looked yet."""
     told: bool = False
     """Whether the machine has heard that it is open."""
 

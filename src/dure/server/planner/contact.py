@@ -56,9 +56,8 @@ class Contact:
             return await self._give_up_all(tx, row)
         heard_ns = row.last_contact_ns
         silent = heard_ns is None or now_ns - heard_ns > self.settings.lost_after_s * NS_PER_S
-        if silent != station.silent:
-            station.silent = silent
-            await self._changed(tx, station, row)
+        if silent is not station.silent:
+            await (self._falls_silent if silent else self._is_heard)(tx, station, row)
             return True
         if silent:
             return self._give_up_due(row, now_ns)
@@ -66,15 +65,23 @@ class Contact:
             return await self._drain(tx, row)
         return False
 
-    async def _changed(self, tx: Transaction, station: Station, row: Cluster) -> None:
-        """A cluster fell silent, or is back."""
-        there = await _attempts_in(tx, row.name)
-        deeds = self.centre.deeds
-        if not station.silent:
-            self._due.pop(row.name, None)
+    # Both read first: where that fails, the next look finds the same change.
+
+    async def _is_heard(self, tx: Transaction, station: Station, row: Cluster) -> None:
+        """A cluster is back; or is there at the first look, when another planner may have lost
+        sight of its jobs."""
+        unseen = await tx.attempts.jobs_unseen(row.name)
+        was_silent, station.silent = station.silent, False
+        self._due.pop(row.name, None)
+        if was_silent:
             self.centre.describe(station)
-            deeds.seen |= {each.attempt.job_id for each in there}
-            return
+        self.centre.deeds.seen |= unseen
+
+    async def _falls_silent(self, tx: Transaction, station: Station, row: Cluster) -> None:
+        """Nothing was heard of a cluster for too long."""
+        there = await _attempts_in(tx, row.name)
+        station.silent = True
+        deeds = self.centre.deeds
         self.centre.close(station)
         if row.last_contact_ns is None:
             return

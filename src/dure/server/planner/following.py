@@ -21,7 +21,8 @@ from dure.domain.fleet.events import (
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.protocol import Outcome
 from dure.domain.fleet.series import Series
-from dure.domain.ids import ClusterId, WorkloadId
+from dure.domain.fleet.tenancy import Budget
+from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.server import specs
 from dure.server.declared import Declared, Member, read_declared
 from dure.server.planner.book import Station
@@ -263,7 +264,13 @@ class Follower:
             raise Outdated("rates, egress prices or latencies of the fleet have changed")
         if declared.policy != before.policy:
             centre.feed(PolicySet(centre.now_ns(), declared.policy))
-        if (declared.tenants, declared.pools) != (before.tenants, before.pools):
+        edited = any(event.kind == "budget.changed" for event in batch.events)
+        if edited or _budgets(declared) != _budgets(before):
+            # Not at once: who edits often must not keep others from being planned for. Until then
+            # the old limits hold, since what the machine takes as used was used of them.
+            book.outdated = "a budget has changed"
+        tenancy = (declared.tenants, declared.pools)
+        if tenancy != (before.tenants, before.pools) and not book.outdated:
             set_tenants(centre, declared)
         if any(event.kind in _DECLARED for event in batch.events):
             centre.deeds.surroundings |= set(declared.members)
@@ -302,6 +309,19 @@ class Follower:
             carbon, power = member.cluster.carbon_g_per_kwh, member.cluster.electricity_per_mwh
             now_ns = self._centre.now_ns()
             self._centre.feed(SeriesExtended(now_ns, member.cluster.id, carbon, power))
+
+
+def _budgets(declared: Declared) -> dict[tuple[TenantId, str], Budget]:
+    """Limits of tenants and their teams, of those that have any."""
+    nodes = {
+        (tenant.id, name): budget
+        for tenant in declared.tenants
+        for name, budget in (
+            ("", tenant.budget),
+            *((team.name, team.budget) for team in tenant.teams),
+        )
+    }
+    return {node: budget for node, budget in nodes.items() if budget != Budget()}
 
 
 def _series(member: Member) -> tuple[Series, ...]:

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.events import ArtefactSeen, OrderFound, SpendObserved, TenantSet
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
 from dure.domain.fleet.policy import HOUR_NS
 from dure.domain.fleet.workloads import Workload, WorkloadKind
+from dure.domain.ids import TenantId
 from dure.fleet.global_machine import GlobalMachine
 from dure.fleet.global_settings import GlobalSettings
 from dure.server import specs
@@ -33,13 +34,28 @@ class Begun:
     seq: int
     """Of the last event that it knows."""
     until_ns: int | None
-    """When a budget's period ends: then everything is read anew."""
+    """When a budget's period begins or ends: then everything is read anew."""
+    waiting: list[tuple[Job, float]] = field(default_factory=list)
+    """Jobs without a place, and what of their work is saved: read, and not submitted yet."""
+
+    async def submit_waiting(self) -> None:
+        """Let the machine know who waits; after the reading, since a database does not wait long
+        for one who asks nothing. All that has a place is known by then, so that nobody is given
+        the room of one who comes later."""
+        waiting, self.waiting = self.waiting, []
+        for number, (job, saved_share) in enumerate(waiting):
+            self.centre.submit(job, saved_share)
+            if number % PAGE == 0:
+                await asyncio.sleep(0)
 
 
 async def begin(
     tx: Transaction, now_ns: Callable[[], int], suspects: Suspects, scan_ns: int = HOUR_NS
 ) -> Begun:
-    """Read it all; `scan_ns`: between two looks for work that is worth moving."""
+    """Read it all; those who wait are submitted once the transaction is over.
+
+    `scan_ns`: between two looks for work that is worth moving.
+    """
     seq = await tx.events.last()
     declared = await read_declared(tx)
     machine = GlobalMachine(GlobalSettings(declared.fleet, declared.policy, scan_ns=scan_ns))
@@ -55,12 +71,12 @@ async def begin(
     budgets = await tx.budgets.all()
     await _take_spend(tx, centre, budgets)
     book.moves = {row.job_id: row for row in await tx.migrations.unfinished()}
-    await _take_jobs(tx, centre)
+    waiting = await _take_jobs(tx, centre)
     for station in book.stations.values():
         if station.told:
             centre.summarise(station.member.heard.sites)
-    ends = [each.period_end_ns for each in budgets if each.period_end_ns > tx.now_ns]
-    return Begun(centre, seq, min(ends, default=None))
+    turns = [ns for each in budgets for ns in (each.period_start_ns, each.period_end_ns)]
+    return Begun(centre, seq, min((ns for ns in turns if ns > tx.now_ns), default=None), waiting)
 
 
 def set_tenants(centre: Centre, declared: Declared) -> None:
@@ -71,19 +87,26 @@ def set_tenants(centre: Centre, declared: Declared) -> None:
 
 
 async def _take_spend(tx: Transaction, centre: Centre, budgets: Sequence[Budget]) -> None:
-    """What was spent in the present periods of budgets."""
+    """What was spent: by the whole fleet as far back as any budget reaches, and of each budget in
+    its own period."""
     begins = [
         each.period_start_ns
         for each in budgets
         if each.period_start_ns <= tx.now_ns < each.period_end_ns
     ]
-    if not begins:
-        return
-    for tenant, team, money, grams in await tx.charges.totals(min(begins)):
-        centre.feed(SpendObserved(centre.now_ns(), tenant, money, grams, team))
+    if begins:
+        for tenant, team, money, grams in await tx.charges.totals(min(begins)):
+            centre.feed(SpendObserved(centre.now_ns(), tenant, money, grams, team))
+    spent = specs.spent_of(budgets, tx.now_ns)
+    nodes = {path.partition("/")[::2]: used for path, used in spent.items()}
+    centre.machine.state.budgets.begin_with(
+        {TenantId(tenant): used for (tenant, team), used in nodes.items() if not team},
+        {(TenantId(tenant), team): used for (tenant, team), used in nodes.items() if team},
+    )
 
 
-async def _take_jobs(tx: Transaction, centre: Centre) -> None:
+async def _take_jobs(tx: Transaction, centre: Centre) -> list[tuple[Job, float]]:
+    """Let the machine know all that has a place; tells who waits for one, and what they saved."""
     waiting: list[Job] = []
     after = ""
     while page := await tx.jobs.live(after, PAGE):
@@ -91,6 +114,8 @@ async def _take_jobs(tx: Transaction, centre: Centre) -> None:
         attempts: dict[str, list[Attempt]] = {}
         for each in await tx.attempts.unfinished_of([job.id for job in page]):
             attempts.setdefault(each.job_id, []).append(each)
+        ready = {job: found[0] for job, found in attempts.items() if _waited(found[0])}
+        saved = await tx.attempts.saved_shares(ready)
         for job in page:
             if job.phase is JobPhase.CANCELLING:
                 centre.deeds.cancels.add(job.id)
@@ -98,15 +123,22 @@ async def _take_jobs(tx: Transaction, centre: Centre) -> None:
                 centre.deeds.suspends.add(job.id)
             elif job.id in attempts:
                 _find_orders(centre, job, attempts[job.id])
+                if job.id in ready:
+                    key = (job.id, ready[job.id].attempt)
+                    share = saved.get(job.id, 0.0)
+                    centre.deeds.sendable[key] = (ready[job.id].cluster, share)
             elif job.phase is JobPhase.QUEUED:
                 waiting.append(job)
         await asyncio.sleep(0)
-    # After all that has a place, so that nobody is given the room of one who comes later.
     shares = await tx.attempts.saved_shares([job.id for job in waiting if job.attempt])
-    for number, job in enumerate(waiting):
-        centre.submit(job, shares.get(job.id, 0.0))
-        if number % PAGE == 0:
-            await asyncio.sleep(0)
+    return [(job, shares.get(job.id, 0.0)) for job in waiting]
+
+
+def _waited(first: Attempt) -> bool:
+    """Of a job's oldest attempt: whether it waited for one before it, and its cluster may not have
+    heard that this is gone. Only a planner that has ended meanwhile knew."""
+    unsent = first.state is AttemptState.RESERVED and first.sent_ns is None
+    return unsent and first.exclusive and first.attempt > 1
 
 
 def _find_orders(centre: Centre, job: Job, attempts: Sequence[Attempt]) -> None:

@@ -109,6 +109,7 @@ class _Term:
             async with self._services.state.reading() as tx:
                 scan_ns = round(self._settings.move_scan_s * NS_PER_S)
                 begun = await begin(tx, self._services.now_ns, self._suspects, scan_ns)
+            await begun.submit_waiting()
             book = begun.centre.book
             begun.centre.recorder = self._services.recorder
             self._services.recorder.begin_anew()
@@ -168,7 +169,7 @@ class _Term:
 
     def _check_period(self, begun: Begun) -> None:
         if begun.until_ns is not None and self._services.now_ns() >= begun.until_ns:
-            raise Outdated("a budget's period is over")
+            raise Outdated("a budget's period begins or is over")
         outdated = begun.centre.book.outdated
         if outdated and self._clock_s() >= self._began_s + _LEAST_TERM_S:
             raise Outdated(outdated)

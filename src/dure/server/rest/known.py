@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from dure.domain.fleet.accounts import TenantKind
 from dure.server.ports import State
 from dure.server.specs import cluster_spec, tenant_spec
-from dure.stores.rows import Budget, Cluster, Pool, Tenant, VirtualCluster
+from dure.stores.rows import Budget, Cluster, Json, Pool, Tenant, VirtualCluster
+from dure.stores.submissions import Submission
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Catalogue:
     quotas: dict[str, int]
     """Jobs that have not ended, at most, by tenant."""
     live: Counter[str] = field(default_factory=Counter)
-    """Of tenants with a quota; what this server accepts is added."""
+    """Of tenants with a quota; what this server accepts is added, also before it is stored."""
     virtual: tuple[VirtualCluster, ...] = ()
 
 
@@ -47,6 +48,35 @@ class Known:
         self._began_s = 0.0
         self._changes = 0
         self._reading = asyncio.Lock()
+        self._coming: Counter[str] = Counter()
+        """Jobs that are being stored, by tenant: a reading may not show them yet."""
+        self._meanwhile: Counter[str] = Counter()
+        """Those that came since the last reading began."""
+
+    async def submit(self, submission: Submission) -> Json:
+        """Store jobs that were checked; the answer, or the first one where the key came before.
+
+        They count from before they are stored, so that whoever is checked meanwhile is checked
+        with them; where nothing is stored they count no more. Nothing may be awaited between the
+        check and this.
+        """
+        tenant, count = submission.jobs[0].tenant, len(submission.jobs)
+        self._coming[tenant] += count
+        self._meanwhile[tenant] += count
+        self._count(tenant, count)
+        stored = False
+        try:
+            given = await self._state.submit(submission)
+            stored = given is submission.answer
+            return given
+        finally:
+            self._coming[tenant] -= count
+            if not stored:
+                self._count(tenant, -count)
+
+    def _count(self, tenant: str, count: int) -> None:
+        if self._catalogue is not None:
+            self._catalogue.live[tenant] += count
 
     def forget(self) -> None:
         """Something changed; a reading under way may not show it."""
@@ -62,7 +92,9 @@ class Known:
             # Those who waited for the same reading share it.
             if self._catalogue is None or self._began_s < asked_s:
                 self._began_s, changes = self._monotonic_s(), self._changes
+                coming, self._meanwhile = self._coming.copy(), Counter()
                 self._catalogue = await self._read()
+                self._catalogue.live.update(coming + self._meanwhile)
                 fits = changes == self._changes
                 self._until_s = self._began_s + self._keep_s if fits else 0.0
             return self._catalogue

@@ -23,7 +23,7 @@ def tenant_of(
     """A tenant, given with its teams and services, and the budgets whose period it is now."""
     root = next(row for row in tree if row.kind is TenantKind.TENANT)
     spec = tenant_spec(root)
-    present = [row for row in budgets if row.period_start_ns <= now_ns < row.period_end_ns]
+    present = _present(budgets, now_ns)
     return FleetTenant(
         id=TenantId(root.path),
         weight=spec.weight,
@@ -74,12 +74,40 @@ def budget_spec(row: rows.Budget) -> BudgetSpec:
 
 
 def _budget(path: str, budgets: Iterable[rows.Budget]) -> Budget:
-    """The tightest limits among the budgets of a node."""
-    limits: dict[str, float] = {}
-    for row in budgets:
-        if row.tenant == path:
-            limits[row.unit] = min(row.limit_amount, limits.get(row.unit, float("inf")))
+    """The limits of a node's budgets that leave least."""
+    limits = {unit: row.limit_amount for unit, row in _tightest(path, budgets).items()}
     return Budget(limits.get(BudgetUnit.MONEY.value), limits.get(BudgetUnit.CARBON.value))
+
+
+def spent_of(budgets: Sequence[rows.Budget], now_ns: int = 0) -> dict[str, tuple[float, float]]:
+    """Money and grams that are spent of the budgets whose limits count now, by node."""
+    present = _present(budgets, now_ns)
+    found = {}
+    for path in sorted({row.tenant for row in present}):
+        spent = {unit: row.spent_amount for unit, row in _tightest(path, present).items()}
+        money, grams = (
+            spent.get(unit.value, 0.0) for unit in (BudgetUnit.MONEY, BudgetUnit.CARBON)
+        )
+        found[path] = (money, grams)
+    return found
+
+
+def _present(budgets: Iterable[rows.Budget], now_ns: int) -> list[rows.Budget]:
+    return [row for row in budgets if row.period_start_ns <= now_ns < row.period_end_ns]
+
+
+def _tightest(path: str, budgets: Iterable[rows.Budget]) -> dict[str, rows.Budget]:
+    """By unit, the budget of a node that leaves least: limit and what is spent are then of one
+    period. All of a node are charged alike, so that it stays the one until some budget changes."""
+    found: dict[str, rows.Budget] = {}
+    for row in budgets:
+        if row.tenant == path and (row.unit not in found or _left(row) < _left(found[row.unit])):
+            found[row.unit] = row
+    return found
+
+
+def _left(row: rows.Budget) -> float:
+    return row.limit_amount - row.spent_amount
 
 
 def pool_spec(row: rows.Pool) -> PoolSpec:

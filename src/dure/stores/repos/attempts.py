@@ -192,6 +192,22 @@ class Attempts(Keyed[Attempt]):
         )
         return {row[0] for row in found}
 
+    async def jobs_unseen(self, cluster: str) -> set[str]:
+        """Jobs with a place in a cluster of which nobody knows how they are."""
+        c, jobs = _ATTEMPTS.c, tables.jobs
+        found = await self._link.execute(
+            sa.select(c.job_id)
+            .distinct()
+            .join(jobs, jobs.c.id == c.job_id)
+            .where(
+                c.cluster == cluster,
+                c.state != AttemptState.GONE,
+                jobs.c.phase == JobPhase.UNKNOWN,
+            ),
+            self.noun,
+        )
+        return {row[0] for row in found}
+
     async def in_set(
         self, cluster: str, *, since: int | None = None, after: tuple[str, int] = FIRST, most: int
     ) -> tuple[Attempt, ...]:

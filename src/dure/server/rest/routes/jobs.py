@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -31,8 +32,10 @@ from dure.server.rest.revisions import stamped
 from dure.server.rest.streams import MEDIA, Said, pause, streamed, undisturbed
 from dure.server.rest.submitting import Owner, check, owner_of, submission_of
 from dure.server.rest.views import job_document, job_explanation, job_summary
+from dure.stores.errors import KeyReusedError, NotFoundError
 from dure.stores.repos.jobs import JobFilter
-from dure.stores.rows import Attempt, Job, Migration
+from dure.stores.rows import Attempt, Job, Json, Migration
+from dure.stores.submissions import Submission
 from dure.stores.transaction import Transaction
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -91,26 +94,44 @@ async def submit_job(call: Writer, query: Annotated[SubmitQuery, Query()]) -> Re
     spec = parsed(JobSpec, raw)
     owner = owner_of(spec, call.caller)
     now_ns = call.desk.services.now_ns()
-    await _check(call.desk, spec, owner, now_ns)
-    if query.dry_run:
-        count = spec.array.count if spec.array else 1
-        return answer(DryRun(spec=spec, count=count), 200)
     submission = submission_of(spec, owner, call.caller, key=call.key, raw=raw, now_ns=now_ns)
+    try:
+        await _check(call.desk, spec, owner, now_ns)
+    except RefusedError:
+        given = None if query.dry_run else await _first_answer(call.desk, submission)
+        if given is None:
+            raise
+        return _replayed(given)
+    if query.dry_run:
+        return answer(DryRun(spec=spec, count=len(submission.jobs)), 200)
     services = call.desk.services
     began_ns = services.now_ns()
-    given = await services.state.submit(submission)
+    given = await call.desk.known.submit(submission)
     if given is not submission.answer:
-        return answer(Submitted.model_validate(given), 201, Idempotent_Replayed="true")
+        return _replayed(given)
     if services.tracer is not None:
         for job in submission.jobs:
             about = {"dure.job": job.id, "dure.tenant": job.tenant}
             services.tracer.part(job.id, "job.submit", (began_ns, services.now_ns()), **about)
-    known = await call.desk.known.catalogue()
-    known.live[owner.tenant] += len(submission.jobs)
     call.desk.waker.tell()
     return answer(
         Submitted.model_validate(given), 201, Location=f"/v1/jobs/{submission.jobs[0].id}"
     )
+
+
+def _replayed(given: Json) -> Response:
+    return answer(Submitted.model_validate(given), 201, Idempotent_Replayed="true")
+
+
+async def _first_answer(desk: Desk, submission: Submission) -> Json | None:
+    """What was answered to the same submission under the same key, whatever speaks against it by
+    now; None: nothing."""
+    if submission.claim is None:
+        return None
+    async with desk.services.state.reading() as tx:
+        with suppress(NotFoundError, KeyReusedError):
+            return await tx.keys.answer(submission.claim)
+    return None
 
 
 async def _check(desk: Desk, spec: JobSpec, owner: Owner, now_ns: int) -> None:
