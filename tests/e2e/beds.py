@@ -161,7 +161,7 @@ class Fleet:
             process.wait(LIMIT_S)
         for begun in (self.folder / "state").glob("*/instances/*/begun"):
             with contextlib.suppress(ValueError, ProcessLookupError):
-                os.kill(int(begun.read_text()), signal.SIGKILL)
+                os.kill(int(begun.read_text().partition(" ")[0]), signal.SIGKILL)
 
 
 _Kind = TypeVar("_Kind", bound=Fleet)

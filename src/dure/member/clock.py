@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 @dataclass(slots=True)
 class FleetClock:
     """Never goes back, and runs as the host's steady clock does: the times of two contacts differ
-    by what really passed. Only the centre puts it forward."""
+    by what really passed. Only the centre puts it forward; what a member remembers of that time its
+    successor goes on from."""
 
     _offset_ns: int = field(default_factory=lambda: time.time_ns() - time.monotonic_ns())
 
@@ -15,6 +16,22 @@ class FleetClock:
         """Now."""
         return time.monotonic_ns() + self._offset_ns
 
-    def hear(self, centre_ns: int) -> None:
-        """The centre said what time it is; a clock that is ahead of it stays so."""
-        self._offset_ns = max(self._offset_ns, centre_ns - time.monotonic_ns())
+    @staticmethod
+    def host_ns() -> int:
+        """Now by the host's calendar, which people and daemons may set either way."""
+        return time.time_ns()
+
+    def ahead_ns(self) -> int:
+        """How much it is ahead of the host's calendar."""
+        return self.now_ns() - self.host_ns()
+
+    def begin(self, now_ns: int) -> None:
+        """It is so late now; to be called before anybody has asked."""
+        self._offset_ns = now_ns - time.monotonic_ns()
+
+    def hear(self, centre_ns: int) -> int:
+        """The centre said what time it is; how far that puts this clock forward. One that is ahead
+        of the centre stays so."""
+        jump_ns = max(0, centre_ns - self.now_ns())
+        self._offset_ns += jump_ns
+        return jump_ns

@@ -79,7 +79,7 @@ class Member:
     async def run(self) -> None:
         """Until cancelled; what runs in the cluster runs on then."""
         self._recalled = await self._memory.load()
-        self.desk.load(self._recalled, self.clock.now_ns())
+        self.clock.begin(self.desk.load(self._recalled, self.clock.host_ns()))
         self._loaded.set()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -138,6 +138,10 @@ class Member:
         if self._fence is not None and self._fenced_ns != heard_ns:
             self._fenced_ns = heard_ns
             await self._fence.heard(max(0, self.clock.now_ns() - heard_ns) / NS_PER_S)
+
+    def hear_time(self, centre_ns: int) -> None:
+        """What time it is at the centre; that a clock is set is no silence."""
+        self.desk.put_forward(self.clock.hear(centre_ns))
 
     def signals(self, signals: Iterable[LoadSignal]) -> None:
         """What is seen of loads from outside."""
@@ -231,11 +235,14 @@ class Member:
             self._turns.pop(key_of(first), None)
 
     def _failed(self, action: Begin | End | Request | Forget | Resize, why: str) -> None:
-        """A start is decided anew; the core asks again for ends and sizes, we for remains."""
+        """Starts and requests are decided anew; the core asks again for ends and sizes, we for
+        remains, which nobody can want back."""
         if isinstance(action, Begin):
             self.desk.start_failed(action.starts, why, self.clock.now_ns())
             self.stir()
-        elif isinstance(action, Forget | Request):
+        elif isinstance(action, Request):
+            self.desk.request_failed(action.instance, action.number, self.clock.now_ns())
+        elif isinstance(action, Forget):
             asyncio.get_running_loop().call_later(_AGAIN_S, self._begin, action)
 
     async def _do(self, action: Begin | End | Request | Forget | Resize) -> None:
@@ -266,7 +273,7 @@ class Member:
     async def save(self) -> None:
         """Store what changed; what could not be stored is tried again next time."""
         async with self._saving:
-            changed, removed, urgent = self.desk.memory()
+            changed, removed, urgent = self.desk.memory(self.clock.ahead_ns())
             self._owed |= urgent
             for name in removed:
                 self._changed.pop(name, None)

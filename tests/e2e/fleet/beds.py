@@ -105,7 +105,7 @@ class ProcessBed:
         self.watch.close()
         for begun in (self.state / "instances").glob("*/begun"):
             with contextlib.suppress(ValueError, ProcessLookupError):
-                os.killpg(int(begun.read_text()), signal.SIGKILL)
+                os.killpg(int(begun.read_text().partition(" ")[0]), signal.SIGKILL)
         self.lines.close()
 
 

@@ -124,6 +124,8 @@ class Bench:
         self.cluster = cluster or SimulatedCluster()
         self.memory: dict[str, Any] = {}
         self.now_ns = seconds(1_000)
+        self.ahead_ns = 0
+        """How much that is ahead of the host's calendar."""
         self.around = surroundings() if around else None
         self.revision = 0
         self.told: dict[AttemptKey, AttemptStatus] = {}
@@ -135,7 +137,9 @@ class Bench:
     def start(self) -> None:
         """A new member over what there is."""
         self.desk = Desk(CLUSTER)
-        self.desk.load(dict(self.memory), self.now_ns)
+        host_ns = self.now_ns - self.ahead_ns
+        self.now_ns = self.desk.load(dict(self.memory), host_ns)
+        self.ahead_ns = self.now_ns - host_ns
         self.desk.see(InventoryChanged(self.cluster.inventory), self.now_ns)
         for seen in list(self.cluster.objects.values()):
             self.desk.see(seen, self.now_ns)
@@ -158,7 +162,7 @@ class Bench:
     def act(self) -> list[Action]:
         """Carry out what is to be done; memory before news, as a member does."""
         self.desk.settle(self.now_ns)
-        changed, removed, _ = self.desk.memory()
+        changed, removed, _ = self.desk.memory(self.ahead_ns)
         self.memory |= changed
         for name in removed:
             self.memory.pop(name, None)

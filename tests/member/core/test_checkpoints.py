@@ -78,6 +78,31 @@ def test_of_a_gang_that_reports_nothing_one_answer_will_do() -> None:
     assert bench.status("a").checkpointed == 7
 
 
+def test_what_could_not_be_asked_is_decided_anew_after_a_while() -> None:
+    bench, job = running()
+    bench.plan(asked(job, 7))
+    (seen,) = bench.of("a")
+    bench.desk.request_failed(seen.instance, 7, bench.now_ns)
+    bench.wait(5)
+    assert requests(bench) == [(0, 7)]
+    bench.wait(6)
+    assert requests(bench) == [(0, 7), (0, 7)]
+    bench.desk.request_failed(seen.instance, 7, bench.now_ns)
+    bench.plan(asked(job, 0))
+    bench.wait(30)
+    assert requests(bench) == [(0, 7), (0, 7), (0, 0)]
+
+
+def test_the_failure_of_a_request_that_another_has_followed_means_nothing() -> None:
+    bench, job = running()
+    bench.plan(asked(job, 7))
+    (seen,) = bench.of("a")
+    bench.plan(asked(job, 8))
+    bench.desk.request_failed(seen.instance, 7, bench.now_ns)
+    bench.wait(30)
+    assert requests(bench) == [(0, 7), (0, 8)]
+
+
 def test_nobody_is_asked_who_was_told_to_end() -> None:
     bench, job = running()
     bench.plan(released(asked(job, 7)))

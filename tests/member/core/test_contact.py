@@ -44,6 +44,59 @@ def test_the_time_without_contact_counts_on_while_the_member_is_dead() -> None:
     assert bench.status("a").outcome is Outcome.FENCED
 
 
+def test_a_fleet_whose_time_is_ahead_of_the_host_fences_nothing_after_a_short_death() -> None:
+    bench = Bench()
+    bench.plan(a_job("a", fence_after_s=30.0))
+    bench.settle()
+    put_forward(bench, 3600)
+    bench.wait(10)
+    assert not bench.ending
+    for _ in range(10):
+        bench.desk.contact(bench.now_ns)
+        bench.wait(3)
+    bench.now_ns += seconds(2)
+    before_ns = bench.now_ns
+    bench.start()
+    assert bench.now_ns == before_ns
+    assert not bench.ending
+    bench.now_ns += seconds(31)
+    bench.start()
+    assert [name.workload for name in bench.ending] == ["a"]
+
+
+def test_a_host_whose_calendar_was_set_back_has_never_heard_of_the_centre() -> None:
+    bench = Bench()
+    bench.plan(a_job("a", fence_after_s=30.0))
+    bench.settle()
+    put_forward(bench, 3600)
+    for _ in range(10):
+        bench.desk.contact(bench.now_ns)
+        bench.wait(3)
+    bench.ahead_ns += seconds(60)
+    bench.start()
+    assert [name.workload for name in bench.ending] == ["a"]
+
+
+def test_that_the_time_is_put_forward_does_not_make_a_lost_contact_a_fresh_one() -> None:
+    bench = Bench()
+    bench.plan(a_job("a", fence_after_s=30.0))
+    bench.settle()
+    bench.desk.contact(bench.now_ns)
+    bench.wait(20)
+    put_forward(bench, 3600)
+    bench.wait(9)
+    assert not bench.ending
+    bench.wait(2)
+    assert [name.workload for name in bench.ending] == ["a"]
+
+
+def put_forward(bench: Bench, s: float) -> None:
+    """The centre says that it is so much later."""
+    bench.now_ns += seconds(s)
+    bench.ahead_ns += seconds(s)
+    bench.desk.put_forward(seconds(s))
+
+
 def test_what_was_done_while_the_member_was_dead_is_done_however_long_the_silence() -> None:
     bench = Bench()
     bench.plan(a_job("a", fence_after_s=30.0))

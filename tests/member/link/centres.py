@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from dure.domain.fleet.protocol import (
     Welcome,
 )
 from dure.domain.ids import WorkloadId
+from dure.domain.units import NS_PER_S
 from dure.wire.codec import heard_from_member, to_member
 from dure.wire.parts import plan_parts
 from dure.wire.v1 import member_pb2_grpc
@@ -48,6 +50,8 @@ class Centre:
         self.revision = 0
         self.plan = Plan(1, 0)
         self.around = surroundings()
+        self.ahead_s = 0.0
+        """Of the hosts of its members."""
         self._context: Any = None
         self._turn = asyncio.Lock()
         self._server: Any = None
@@ -71,12 +75,15 @@ class Centre:
             self.heard = 0
         self.hellos.append(hello)
         self._context = context
-        await self.say(Welcome("test", self.heard, 0, self.silence_s))
+        await self.say(Welcome("test", self.heard, self.now_ns(), self.silence_s))
         await self._say_plan()
         while (message := await context.read()) is not grpc.aio.EOF:
             if not await self._take(heard_from_member(message)):
                 self._context = None
                 return
+
+    def now_ns(self) -> int:
+        return time.time_ns() + round(self.ahead_s * NS_PER_S)
 
     async def _take(self, word: Any) -> bool:
         match word:

@@ -218,6 +218,42 @@ def test_what_is_fenced_ends_also_where_the_member_is_dead(folder: Path) -> None
     asyncio.run(scenario())
 
 
+def test_a_centre_whose_clock_is_ahead_has_nothing_fenced_by_that(folder: Path) -> None:
+    marks = folder / "marks"
+
+    async def scenario() -> None:
+        each = runs("a", f"echo x >> {marks}; exec sleep 600", fence_after_s=20.0)
+        made = Centre()
+        await made.start()
+        async with member(folder, made.port):
+            await made.until("a link", lambda: made.reports)
+            await made.want(each)
+            await made.until("it to run", lambda: is_running(made, "a"))
+            made.ahead_s = 3600.0
+            await made.say(Goodbye("maintenance"))
+            await made.until("another link", lambda: len(made.hellos) > 1)
+            seen = len(made.reports)
+            await made.until("reports", lambda: len(made.reports) > seen)
+            await asyncio.sleep(1.5)
+            assert is_running(made, "a")
+            await asyncio.sleep(3.0)  # until the contact is remembered
+        again = Centre()
+        again.plan, again.revision = made.plan, made.revision
+        await made.stop()
+        await again.start(made.port)
+        again.ahead_s = 3600.0
+        async with member(folder, again.port):
+            await again.until("it to be told", lambda: again.status("a"))
+            await asyncio.sleep(1.5)
+            assert is_running(again, "a")
+            await again.want(released(each))
+            await again.until("a stop", lambda: is_over(again, "a", Outcome.STOPPED))
+        await again.stop()
+        assert marks.read_text() == "x\n"
+
+    asyncio.run(scenario())
+
+
 def test_a_server_that_ends_every_link_at_once_is_asked_ever_less_often(folder: Path) -> None:
     async def scenario() -> None:
         async with centre() as made, member(folder, made.port):

@@ -126,4 +126,4 @@ def end_all(folder: Path) -> None:
     """Kill what a failed test has left behind."""
     for begun in (folder / "state" / "instances").glob("*/begun"):
         with contextlib.suppress(ValueError, ProcessLookupError):
-            os.kill(int(begun.read_text()), signal.SIGKILL)
+            os.kill(int(begun.read_text().partition(" ")[0]), signal.SIGKILL)

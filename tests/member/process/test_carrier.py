@@ -216,7 +216,7 @@ def test_a_killed_supervisor_takes_its_program_with_it_and_it_counts_as_lost(fol
                 while not (said := await logs(eyes, each)):
                     await asyncio.sleep(0.05)
             (begun,) = (folder / "state" / "instances").glob("*/begun")
-            os.kill(int(begun.read_text()), signal.SIGKILL)
+            os.kill(int(begun.read_text().partition(" ")[0]), signal.SIGKILL)
             await eyes.until_life(each.instance, Life.GONE)
             await until_dead(int(said))
 

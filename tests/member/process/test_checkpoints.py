@@ -5,6 +5,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId
 from dure.domain.ids import WorkloadId
 from dure.member.ports import Checkpointed, Life
@@ -47,6 +50,23 @@ def test_who_is_not_there_can_be_asked_without_harm(folder: Path) -> None:
     async def scenario() -> None:
         async with eyes_on(folder) as eyes:
             await eyes.carrier.request(InstanceId(WorkloadId("nobody"), 1, 0), 7)
+
+    asyncio.run(scenario())
+
+
+def test_a_program_that_cannot_be_asked_is_told_as_such(folder: Path) -> None:
+    async def scenario() -> None:
+        async with eyes_on(folder) as eyes:
+            job = start("j", python("import time; time.sleep(600)"))
+            await eyes.carrier.start([job])
+            await eyes.until_life(job.instance, Life.READY)
+            control = folder_of(folder / "state" / "instances", job.instance).control
+            control.rmdir()
+            control.touch()
+            with pytest.raises(DureError, match="cannot be asked for a checkpoint"):
+                await eyes.carrier.request(job.instance, 7)
+            await eyes.carrier.stop(job.instance, 0.2)
+            await eyes.until_life(job.instance, Life.GONE)
 
     asyncio.run(scenario())
 

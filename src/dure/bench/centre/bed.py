@@ -139,7 +139,7 @@ async def process_member(
         # Programs outlive their member; their supervisors end them.
         for begun in (folder / name / "instances").glob("*/begun"):
             with contextlib.suppress(ValueError, OSError):
-                os.kill(int(begun.read_text(encoding="utf-8")), signal.SIGTERM)
+                os.kill(int(begun.read_text(encoding="utf-8").partition(" ")[0]), signal.SIGTERM)
 
 
 async def until(what: str, holds: Callable[[], bool], process: Running) -> None:

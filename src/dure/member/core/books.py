@@ -172,13 +172,22 @@ class Books:
             hand.tried_ns = now_ns
             self.actions.append(Resize(hand.id, hand.placement))
 
-    def ask_to_save(self) -> None:
+    def ask_to_save(self, now_ns: int) -> None:
         """Ask programs for the checkpoints that the centre wants, and no more for others."""
         for held, hand in self.hands():
             wanted = held.desired.checkpoint if held.desired is not None and held.runs_on else 0
-            if hand.requested != wanted and hand.warm and hand.alive and not hand.stopping:
+            if hand.requested == wanted or now_ns < hand.request_after_ns:
+                continue
+            if hand.warm and hand.alive and not hand.stopping:
                 hand.requested = wanted
                 self.actions.append(Request(hand.id, wanted))
+
+    def request_failed(self, instance: InstanceId, number: int, now_ns: int) -> None:
+        """Nobody knows what a program was last asked for: ask it after a while for what is wanted
+        by then. Where another request is under way already that one says it."""
+        _, hand = self.find(instance)
+        if hand is not None and hand.requested == number:
+            hand.requested, hand.request_after_ns = None, now_ns + _AGAIN_NS
 
     def ask_again(self, now_ns: int) -> None:
         """Repeat what the cluster was asked for and has not done in time; end what is drained."""

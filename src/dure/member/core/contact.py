@@ -14,6 +14,15 @@ of the shortest time to fence."""
 _NEVER_NS = -(2**62)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A contact as it is remembered: in the fleet's time, and by the calendar of its host, which is
+    all that a new member has to tell how long ago it was."""
+
+    at_ns: int
+    host_ns: int
+
+
 @dataclass(slots=True)
 class Contact:
     """The last contact, over the deaths of members."""
@@ -24,16 +33,30 @@ class Contact:
     """When the centre has surely heard of this member."""
     _saved_ns: int = 0
 
-    def load(self, kept_ns: int | None, now_ns: int) -> None:
-        """Go on from what is remembered; None: nothing is."""
-        self.at_ns = now_ns if kept_ns is None else kept_ns
-        if self.at_ns > now_ns:  # the clock was set back: nobody knows how long ago it was
+    def load(self, kept: Kept | None, host_ns: int) -> int:
+        """Go on from what is remembered, None: nothing is; the fleet's time now."""
+        now_ns = host_ns
+        if kept is None:
+            self.at_ns = now_ns
+        elif host_ns < kept.host_ns:  # it was set back: nobody knows how long ago the contact was
             self.at_ns = _NEVER_NS
+        else:
+            now_ns, self.at_ns = kept.at_ns + host_ns - kept.host_ns, kept.at_ns
         self._saved_ns = self.at_ns
+        return now_ns
 
     def heard(self, at_ns: int) -> None:
         """The centre has surely heard of this member at that time."""
         self.at_ns = max(self.at_ns, at_ns)
+
+    def put_forward(self, jump_ns: int) -> None:
+        """The centre put the fleet's time forward: that much of it has not passed in silence."""
+        if self.at_ns != _NEVER_NS:
+            self.at_ns += jump_ns
+
+    def kept(self, ahead_ns: int) -> Kept:
+        """What is to be remembered; the fleet's time is so much ahead of the host's calendar."""
+        return Kept(self.at_ns, self.at_ns - ahead_ns)
 
     @property
     def unsaved(self) -> bool:

@@ -95,22 +95,24 @@ class Desk:
 
     # Memory
 
-    def load(self, entries: Mapping[str, Any], now_ns: int) -> None:
-        """Remember what was known before this member started; the first thing to be called."""
-        self._now_ns = now_ns
-        desires, contact_ns = memo.read_head(entries)
+    def load(self, entries: Mapping[str, Any], host_ns: int) -> int:
+        """Remember what was known before this member started; the first thing to be called. By the
+        host's calendar it says how late it is in the fleet's time."""
+        desires, kept = memo.read_head(entries)
+        self._now_ns = now_ns = self._contact.load(kept, host_ns)
         self._intake.load(entries, desires)
         self.divisions.load(entries)
         self.books.meters.load(entries)
         if self.stage.surroundings is not None:
             self.divisions.want(self.stage.surroundings.partitions, now_ns)
-        self._contact.load(contact_ns, now_ns)
+        return now_ns
 
-    def memory(self) -> tuple[dict[str, Any], list[str], bool]:
-        """Entries that changed, entries to remove, and whether they must be safe before news."""
+    def memory(self, ahead_ns: int = 0) -> tuple[dict[str, Any], list[str], bool]:
+        """Entries that changed, entries to remove, and whether they must be safe before news; the
+        fleet's time is so much ahead of the host's calendar."""
         changed, dropped = self._intake.memory()
         if self._intake.head_changed or self._contact.unsaved:
-            changed[memo.HEAD] = memo.head(self.desires, self.contact_ns)
+            changed[memo.HEAD] = memo.head(self.desires, self._contact.kept(ahead_ns))
             self._intake.head_changed = False
             self._contact.saved()
         divisions, divided = self.divisions.memory()
@@ -207,6 +209,10 @@ class Desk:
             hand.resizing = hand.shrinks = False
             self.books.changed(held)
 
+    def request_failed(self, instance: InstanceId, number: int, now_ns: int) -> None:
+        """A program could not be asked for a checkpoint, or to leave one."""
+        self.books.request_failed(instance, number, self._at(now_ns))
+
     def start_failed(self, starts: Sequence[Start], why: str, now_ns: int) -> None:
         """Instances could not be started: as if the cluster had taken them back."""
         for start in starts:
@@ -228,6 +234,10 @@ class Desk:
     def contact(self, at_ns: int) -> None:
         """The centre has surely heard of this member at that time."""
         self._contact.heard(at_ns)
+
+    def put_forward(self, jump_ns: int) -> None:
+        """The fleet's time was put forward by the centre; to be called before it is next told."""
+        self._contact.put_forward(jump_ns)
 
     def heard(self, report: Report) -> None:
         """The centre has stored a report."""
@@ -271,7 +281,7 @@ class Desk:
             for held in [each for each in self.books.attempts.values() if not each.wanted]:
                 self._end_stray(held, now_ns)
         self.stage.round(now_ns)
-        self.books.ask_to_save()
+        self.books.ask_to_save(now_ns)
         self.books.open_gate(now_ns)
 
     def _end_stray(self, held: Held, now_ns: int) -> None:

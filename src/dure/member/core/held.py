@@ -65,8 +65,11 @@ class Hand:
     ended_ns: int | None = None
     done_share: float | None = None
     saved_share: float = 0.0
-    requested: int = 0
-    """Number of the checkpoint that its program was last asked for; 0: of none."""
+    requested: int | None = 0
+    """Number of the checkpoint that its program was last asked for; 0: of none, None: nobody knows,
+    since asking failed."""
+    request_after_ns: int = 0
+    """When its program may be asked again after that."""
     checkpointed: int = 0
     """The last that it said to have saved."""
 

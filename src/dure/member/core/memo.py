@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dure.domain.fleet.protocol import AttemptKey, Desired, Outcome, Sizing, Surroundings
+from dure.member.core.contact import Kept
 from dure.member.core.desires import DesiredSet
 from dure.member.core.held import Ended, Held
 from dure.wire.plain import pack, unpack
@@ -18,9 +19,14 @@ def name_of(key: AttemptKey) -> str:
     return f"{_ATTEMPT}/{key.job}/{key.attempt}"
 
 
-def head(desires: DesiredSet, contact_ns: int) -> dict[str, Any]:
+def head(desires: DesiredSet, contact: Kept) -> dict[str, Any]:
     """The entry of what plan was taken last, and when the centre last heard of this member."""
-    return {"epoch": desires.epoch, "revision": desires.revision, "contact_ns": contact_ns}
+    return {
+        "epoch": desires.epoch,
+        "revision": desires.revision,
+        "contact_ns": contact.at_ns,
+        "contact_host_ns": contact.host_ns,
+    }
 
 
 def surroundings(around: Surroundings) -> dict[str, Any]:
@@ -59,13 +65,14 @@ def entry(held: Held) -> dict[str, Any]:
     return made
 
 
-def read_head(entries: Mapping[str, Any]) -> tuple[DesiredSet, int | None]:
+def read_head(entries: Mapping[str, Any]) -> tuple[DesiredSet, Kept | None]:
     """The desired set with its attempts, and the last contact; nothing where nothing is kept."""
     found = entries.get(HEAD)
     if found is None:
         return DesiredSet(), None
     desires = DesiredSet(int(found["epoch"]), int(found["revision"]))
-    return desires, int(found["contact_ns"])
+    at_ns = int(found["contact_ns"])  # of earlier versions alone: taken for the host's calendar
+    return desires, Kept(at_ns, int(found.get("contact_host_ns", at_ns)))
 
 
 def read_surroundings(entries: Mapping[str, Any]) -> Surroundings | None:

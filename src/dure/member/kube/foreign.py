@@ -15,7 +15,7 @@ from dure.member.ports import Taken
 _OVER = ("Succeeded", "Failed")
 _KEPT_METADATA = ("name", "namespace", "uid", "resourceVersion")
 _KEPT_SPEC = ("nodeName", "schedulingGates", "resourceClaims")
-_DROPPED_STATUS = ("podIP", "podIPs", "hostIP", "hostIPs", "qosClass")
+_DROPPED_STATUS = ("podIPs", "hostIP", "hostIPs", "qosClass")
 
 
 def slim(pod: Object) -> Object:
@@ -40,7 +40,7 @@ def slim(pod: Object) -> Object:
 
 
 def _slim_own(pod: Object) -> Object:
-    """Of Dure's own Pods the note says what they run."""
+    """Of Dure's own Pods the note says what they run; what becomes of them their status does."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     return {
         "metadata": pod["metadata"],

@@ -217,11 +217,11 @@ class _Link:
         word = await self._hear()
         match word:
             case Welcome():
-                self._member.clock.hear(word.now_ns)
                 self._silence_s = word.silence_s
                 if not word.takes_wishes:
                     self._people = None
-                self._stored(word.heard)
+                self._stored(word.heard)  # made before the clock is set, and of that time
+                self._member.hear_time(word.now_ns)
                 self._again = self._outbox.resume(word.heard)
             case Goodbye():
                 raise LinkLost(word.why, refused=not word.retry_elsewhere)

@@ -370,7 +370,7 @@ class ProcessCarrier:
             return
         try:
             await asyncio.to_thread(watched.folder.request, number)
-        except OSError as error:
+        except (FileProblem, OSError) as error:
             raise DureError(f"{instance} cannot be asked for a checkpoint ({error})") from error
 
     async def forget(self, instance: InstanceId) -> None:

@@ -197,10 +197,17 @@ class Folder:
 
     def supervisor_pid(self) -> int | None:
         """Its process id; valid while the lock is held."""
+        pid, _, _ = self._begun()
+        return int(pid) if pid.isdecimal() else None
+
+    def _begun(self) -> tuple[str, str, str]:
+        """What its supervisor wrote of itself: process id, boot and tick; as far as it did."""
         try:
-            return int((self.path / "begun").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
+            words = (self.path / "begun").read_text(encoding="utf-8").split()
+        except OSError:
+            words = []
+        pid, boot, born = [*words, "", "", ""][:3]
+        return pid, boot, born
 
     def spawn(self) -> int:
         """Start a supervisor; where one has ever begun this one ends at once."""
@@ -247,13 +254,21 @@ class Folder:
 
     def kill_left_over(self) -> None:
         """Its supervisor was killed: end what is left of its session."""
-        session = self.supervisor_pid()
+        session = self._session()
         if session is None or self.supervised():
             return
         for pid, their_session in _sessions():
             if their_session == session and pid != session:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
+
+    def _session(self) -> int | None:
+        """The session of its supervisor; None where that number may be a stranger's by now. Numbers
+        begin anew when the host does, and are given again once all were used."""
+        pid, boot, born = self._begun()
+        if not (pid.isdecimal() and born) or boot != supervisor.boot():
+            return None
+        return int(pid) if supervisor.born(int(pid)) in ("", born) else None
 
     def remove(self) -> None:
         """Remove everything; it counts as removed once its name is gone."""

@@ -1,7 +1,8 @@
 """A member's memory in files: one file of entries that is replaced, and a journal of changes to it.
 
 A change is a line added to the journal and synced, so that it costs the same however much is known.
-When the journal has grown larger than what it changes, both become one new file.
+When the journal has grown larger than what it changes, both become one new file. A line that could
+not be added as a whole is taken away again, so that no other is written behind a part of it.
 """
 
 import asyncio
@@ -9,8 +10,9 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from dure.domain.errors import DureError
 from dure.kit.files import FileProblem, read_text, write_text
@@ -26,8 +28,10 @@ class FileMemory:
         self._whole = folder / "memory.json"
         self._changes = folder / "memory.journal"
         self._entries: dict[str, Any] = {}
-        self._journal: BinaryIO | None = None
+        self._journal: FileIO | None = None
         self._journal_bytes = self._whole_bytes = 0
+        self._torn = False
+        """Whether part of a line is in the journal and could not be taken away."""
         self._lock = threading.Lock()
 
     async def load(self) -> Mapping[str, Any]:
@@ -43,21 +47,26 @@ class FileMemory:
             try:
                 self._read()
                 self._rewrite()
-            except FileProblem as error:
-                raise DureError(str(error)) from error
+            except (FileProblem, OSError) as error:
+                raise DureError(
+                    f"the memory of the member cannot be used ({error})", "see to its state folder"
+                ) from error
             return dict(self._entries)
 
     def _read(self) -> None:
         if self._whole.exists():
-            self._entries = json.loads(read_text(self._whole))
-        lines = (
-            self._changes.read_bytes().splitlines(keepends=True) if self._changes.exists() else []
-        )
-        for line in lines:
-            if not line.endswith(b"\n"):
-                break  # the last one, torn: it was never said to be stored
-            change = json.loads(line)
-            self._apply(change["set"], change["drop"])
+            try:
+                self._entries = dict(json.loads(read_text(self._whole)))
+            except (ValueError, TypeError) as error:
+                raise _spoilt(f"{self._whole}") from error
+        lines = self._changes.read_bytes().split(b"\n") if self._changes.exists() else [b""]
+        for number, line in enumerate(lines[:-1], 1):
+            try:
+                change = json.loads(line)
+                self._apply(change["set"], change["drop"])
+            except (ValueError, TypeError, KeyError) as error:
+                raise _spoilt(f"line {number} of {self._changes}") from error
+        # What is behind the last end of a line was torn, and never said to be stored.
 
     def _apply(self, changed: Mapping[str, Any], removed: Sequence[str]) -> None:
         self._entries.update(changed)
@@ -66,9 +75,11 @@ class FileMemory:
 
     def _save(self, changed: dict[str, Any], removed: list[str]) -> None:
         with self._lock:
-            self._apply(changed, removed)
             try:
+                if self._torn:
+                    self._rewrite()
                 self._note(changed, removed)
+                self._apply(changed, removed)
                 if self._journal_bytes > max(self._whole_bytes, _LEAST_JOURNAL_BYTES):
                     self._rewrite()
             except (FileProblem, OSError) as error:
@@ -79,26 +90,45 @@ class FileMemory:
     def _note(self, changed: dict[str, Any], removed: list[str]) -> None:
         if self._journal is None:
             raise OSError("it was not loaded")
-        line = json.dumps({"set": changed, "drop": removed}) + "\n"
-        self._journal.write(line.encode())
-        self._journal.flush()
-        os.fsync(self._journal.fileno())
+        line = f"{json.dumps({'set': changed, 'drop': removed})}\n".encode()
+        self._torn, left = True, memoryview(line)
+        try:
+            while left:
+                left = left[self._journal.write(left) :]
+            os.fsync(self._journal.fileno())
+        except OSError:
+            self._journal.truncate(self._journal_bytes)
+            self._torn = False
+            raise
         self._journal_bytes += len(line)
+        self._torn = False
 
     def _rewrite(self) -> None:
         """Everything in one file, and an empty journal. All that is in the file is in the journal
         before it as well, so whoever reads both after a crash in between reads the same."""
         text = json.dumps(self._entries)
         write_text(self._whole, text)
-        if self._journal is not None:
-            self._journal.close()
-        self._journal = self._changes.open("wb")
+        if self._journal is None:
+            self._journal = FileIO(self._changes, "ab")
+        self._journal.truncate(0)
+        self._whole_bytes, self._journal_bytes, self._torn = len(text), 0, False
         parent = os.open(self._changes.parent, os.O_RDONLY)
-        os.fsync(parent)
-        os.close(parent)
-        self._whole_bytes, self._journal_bytes = len(text), 0
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
 
     def close(self) -> None:
         """Let go of the files."""
         if self._journal is not None:
             self._journal.close()
+
+
+def _spoilt(where: str) -> DureError:
+    """Something in the midst of what was stored cannot be read: to leave it out would be to forget
+    what the centre may have been told, and that is not for a program to decide."""
+    return DureError(
+        f"{where} is not what a member has written there",
+        "bring it back from a copy, or, once nothing of this cluster runs any more, move the"
+        " member's memory.json and memory.journal away and start it without memory",
+    )

@@ -3,7 +3,8 @@
 A script of its own that imports nothing of Dure: one runs beside every program. Its folder holds
 
     spec.json     what to run: argv, env, cwd, barrier
-    begun         its process id; made once and for ever, so that nothing is ever run twice
+    begun         its process id, the boot of its host and the tick of that in which it began; made
+                  once and for ever, so that nothing is ever run twice
     lock          held for as long as it lives
     go            of a gang: all ranks are there, the program may start
     running.json  the program's process id, and since when it runs
@@ -30,6 +31,8 @@ _BLOCK_BYTES, _STAT_BLOCK_BYTES = 4096, 512
 _LONGEST_BARRIER_S = 600.0
 """How long a rank waits for its gang when nobody comes to call it off."""
 _BARRIER_LOOK_S, _LOOK_S = 0.02, 0.2
+_STARTED_WORD = 19
+"""Where /proc/PID/stat says it: the 22nd word, of which two are before the name's last bracket."""
 _NOT_RUN, _NOT_FOUND, _SIGNALLED = 126, 127, 128
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 _WAITED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
@@ -44,7 +47,7 @@ def main(folder: Path) -> int:
         begun = os.open(folder / "begun", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except (FileExistsError, FileNotFoundError):
         return 0
-    os.write(begun, f"{os.getpid()}\n".encode())
+    os.write(begun, f"{os.getpid()} {boot()} {born(os.getpid())}\n".encode())
     os.fsync(begun)
     os.close(begun)
     os.chdir("/")
@@ -61,6 +64,23 @@ def main(folder: Path) -> int:
     ended = {"code": code, "ended_ns": time.time_ns(), "fenced": fence.fell}
     _write(folder / "exit.json", ended)
     return 0
+
+
+def boot() -> str:
+    """Names the time since the host was last started; empty where it cannot be told."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def born(pid: int) -> str:
+    """The tick since then in which a process began; empty where there is none of that number."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return text.rpartition(")")[2].split()[_STARTED_WORD]
+    except (OSError, IndexError):
+        return ""
 
 
 class _Fence:
