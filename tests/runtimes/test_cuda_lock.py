@@ -1,11 +1,12 @@
 """The CUDA lock on a driver that misbehaves as one says, and on the emulator in real containers."""
 
 import os
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ import pytest
 from dure.domain.containers import Container
 from dure.domain.errors import DureError
 from dure.domain.ids import ContainerId
+from dure.runtimes import cuda_driver, cuda_lock
 from dure.runtimes.cgroups import Freezer, started_ticks
 from dure.runtimes.cuda_driver import CudaDriver, DriverHangsError, LockState
 from dure.runtimes.cuda_lock import CudaLockPauser, mps_runs, unlock_all
 from dure.runtimes.docker import DockerRuntime, Place
+from dure.runtimes.errors import StillHeldError
 from dure.runtimes.inspection import GpuNames
 from tests.docker_bed import Bed, docker_bed  # noqa: F401
 from tests.emulator.driving import Emulator
@@ -66,7 +69,7 @@ int cuCheckpointProcessLock(int pid, void *args)
         return 600;
     state_path(path, sizeof path, pid);
     fclose(fopen(path, "w"));
-    if (strcmp(word, "hang") == 0)
+    if (strcmp(word, "hang") == 0 || strcmp(word, "keep") == 0)
         sleep(1000);
     if (strcmp(word, "crash") == 0)
         abort();
@@ -75,7 +78,10 @@ int cuCheckpointProcessLock(int pid, void *args)
 int cuCheckpointProcessUnlock(int pid, void *args)
 {
     (void)args;
-    char path[4096];
+    char path[4096], word[64];
+    how(word);
+    if (strcmp(word, "keep") == 0)
+        return 999;
     state_path(path, sizeof path, pid);
     return unlink(path) == 0 ? 0 : 401;
 }
@@ -100,6 +106,10 @@ class FakeDriver:
 
     def behave(self, how: str) -> None:
         (self.folder / "how").write_text(how, encoding="utf-8")
+
+    def forget(self, pid: int) -> None:
+        """A process is gone, and its lock with it."""
+        (self.folder / f"locked-{pid}").unlink()
 
     def locked(self) -> set[int]:
         return {int(file.name.partition("-")[2]) for file in self.folder.glob("locked-*")}
@@ -273,6 +283,118 @@ def test_a_hang_keeps_no_other_call_waiting(
     assert driver.state(pid) is LockState.LOCKED
     assert driver.unlock(pid).ok
     assert time.monotonic() - began < 5
+
+
+@contextmanager
+def undying() -> Iterator[None]:
+    """Helpers do not die when they are killed, as if they hung inside the driver."""
+    kill, stuck = subprocess.Popen.kill, list[subprocess.Popen[bytes]]()
+
+    def hang(process: "subprocess.Popen[bytes]") -> None:
+        process.send_signal(signal.SIGSTOP)
+        stuck.append(process)
+        threads = Path(f"/proc/{process.pid}/task")
+        _soon(lambda: all(b") T" in each.read_bytes() for each in threads.glob("*/stat")))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(subprocess.Popen, "kill", hang)
+        try:
+            yield
+        finally:
+            for process in stuck:
+                kill(process)
+
+
+def _nothing_is_stuck() -> bool:
+    return all(thread.name != "lock-reaper" for thread in threading.enumerate())
+
+
+def test_a_helper_that_does_not_die_keeps_nobody_waiting(
+    fake: FakeDriver, group: Group, driver: CudaDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = group.add()
+    fake.behave("hang")
+    raised = threading.Event()
+
+    def lock() -> None:
+        with pytest.raises(DriverHangsError, match="did not answer"):
+            driver.lock(pid, 0.1)
+        raised.set()
+
+    with undying(), monkeypatch.context() as patched:
+        threading.Thread(target=lock, daemon=True).start()
+        assert raised.wait(10.0), "it waits for the end of its helper"
+        patched.setattr(cuda_driver, "_MOST_STUCK", 1)
+        with pytest.raises(DriverHangsError, match="1 calls hang in the CUDA driver"):
+            driver.unlock(pid)
+    _soon(_nothing_is_stuck)
+    assert driver.unlock(pid).ok, "helpers are started again once the stuck one is gone"
+
+
+def test_a_lock_whose_call_hangs_in_the_driver_is_held_until_that_ended(
+    fake: FakeDriver, group: Group, driver: CudaDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_lock, "_UNDO_S", 0.3)
+    group.add()
+    fake.behave("hang")
+    pauser = _pauser(group, driver)
+    with undying(), pytest.raises(StillHeldError, match="hangs in the driver"):
+        pauser.pause(CONTAINER)
+    _soon(_nothing_is_stuck)
+    pauser.resume(CONTAINER)
+    assert fake.locked() == set()
+    assert pauser.held_pids(CONTAINER.id) == ()
+    pauser.close()
+
+
+def test_a_lock_that_cannot_be_undone_says_that_it_is_still_there(
+    fake: FakeDriver, group: Group, driver: CudaDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_lock, "_UNDO_S", 0.3)
+    pid = group.add()
+    fake.behave("keep")
+    pauser = _pauser(group, driver)
+    with pytest.raises(StillHeldError, match="cannot be unlocked"):
+        pauser.pause(CONTAINER)
+    assert pauser.held_pids(CONTAINER.id) == (pid,)
+    fake.behave("fine")
+    pauser.resume(CONTAINER)
+    assert fake.locked() == set()
+    pauser.close()
+
+
+def test_a_container_that_was_started_anew_while_it_was_held_is_held_and_let_go_anew(
+    fake: FakeDriver, group: Group, driver: CudaDriver
+) -> None:
+    group.add()
+    pauser = _pauser(group, driver)
+    pauser._sweeper = threading.Thread()  # none looks while it starts anew
+    pauser.pause(CONTAINER)
+    before = group.processes.pop()
+    before.kill()
+    before.communicate()
+    fake.forget(before.pid)
+    again = group.add()
+    pauser._sweeper = None
+    pauser.pause(CONTAINER)
+    assert fake.locked() == {again}
+    time.sleep(1.0)  # the next close look comes after half a second
+    assert pauser.held_pids(CONTAINER.id) == (again,), "dropped with its former life"
+    pauser.resume(CONTAINER)
+    assert fake.locked() == set()
+    pauser.close()
+
+
+def test_locks_nobody_remembers_are_opened_when_their_container_is_let_go(
+    fake: FakeDriver, group: Group, driver: CudaDriver
+) -> None:
+    pid = group.add()
+    first = _pauser(group, driver)
+    first.pause(CONTAINER)
+    first.close()
+    assert fake.locked() == {pid}
+    _pauser(group, driver).resume(CONTAINER)
+    assert fake.locked() == set()
 
 
 def helpers() -> int:

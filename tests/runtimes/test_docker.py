@@ -14,7 +14,8 @@ import pytest
 from dure.domain.containers import Container
 from dure.domain.errors import DureError
 from dure.domain.ids import ContainerId, GpuUuid
-from dure.runtimes.docker import DockerPauser, DockerRuntime, docker_url
+from dure.runtimes.cgroups import Freezer, started_ticks
+from dure.runtimes.docker import DockerPauser, DockerRuntime, Place, docker_url
 from dure.runtimes.docker_errors import (
     AlreadyPausedError,
     ContainerGoneError,
@@ -22,6 +23,7 @@ from dure.runtimes.docker_errors import (
     PauseUnsupportedError,
     RuntimeUnreachableError,
 )
+from dure.runtimes.errors import StillHeldError
 from dure.runtimes.events import RuntimeEvent, RuntimeEventKind
 from dure.runtimes.inspection import GpuNames, HostGpu
 from dure.runtimes.journal import Journal
@@ -279,6 +281,37 @@ def test_a_user_without_permission_on_the_socket_is_told_so(bed: Bed) -> None:
 def test_the_address_is_the_users_own_where_one_is_stated() -> None:
     assert docker_url({}) == "unix:///var/run/docker.sock"
     assert docker_url({"DOCKER_HOST": "unix:///x.sock"}) == "unix:///x.sock"
+
+
+def test_a_pause_nobody_answered_is_still_owed_where_nobody_can_be_asked_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = DockerRuntime(f"unix://{tmp_path}/none.sock", NAMES)
+    container = Container(ContainerId("a" * 64), "web", "image", 1, (GPU,))
+    place = Place(runtime.url, os.getpid(), started_ticks(os.getpid()) or 0, Freezer(tmp_path, 2))
+    monkeypatch.setattr(runtime, "place", lambda _: place)
+    monkeypatch.setattr(runtime, "known_place", lambda _: place)
+
+    def silent(_: ContainerId) -> None:
+        runtime.close()  # the agent ends meanwhile
+        raise RuntimeUnreachableError("Docker does not answer")
+
+    monkeypatch.setattr(runtime, "pause", silent)
+    with pytest.raises(StillHeldError, match="web may still be paused"):
+        DockerPauser(runtime).pause(container)
+
+
+def test_a_container_started_anew_that_cannot_be_let_go_is_still_owed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = DockerRuntime(f"unix://{tmp_path}/none.sock", NAMES)
+    container = Container(ContainerId("a" * 64), "web", "image", 1, (GPU,))
+    place = Place(runtime.url, os.getpid(), 1, None)  # its first process is another one now
+    monkeypatch.setattr(runtime, "place", lambda _: place)
+    monkeypatch.setattr(runtime, "pause", lambda _: None)
+    with pytest.raises(StillHeldError, match="started anew"):
+        DockerPauser(runtime).pause(container)
+    runtime.close()
 
 
 def _info(**facts: Any) -> Any:

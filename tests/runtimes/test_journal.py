@@ -1,3 +1,4 @@
+import errno
 import json
 import multiprocessing
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dure.domain.containers import Container, PauseWay
-from dure.domain.errors import InputError
+from dure.domain.errors import DureError, InputError
 from dure.domain.ids import ContainerId
 from dure.runtimes.cgroups import Freezer
 from dure.runtimes.docker import Place
@@ -58,6 +59,105 @@ def test_a_pause_written_down_while_a_flag_is_mended_stays_owed(tmp_path: Path) 
     assert journal.mend(A, 5, pause_meanwhile)
     assert _ways(read(journal.file)) == [("a", DOCKER, True)]
     assert not journal.mend(A, 5, lambda: pytest.fail("it is paused"))
+    journal.close()
+
+
+def _freezer(folder: Path) -> Freezer:
+    made = Freezer(folder / "group", 2)
+    made.folder.mkdir()
+    made.file.write_text("0\n", encoding="ascii")
+    return made
+
+
+def test_a_flag_whose_mending_fails_is_owed_no_longer_than_it_is_frozen(tmp_path: Path) -> None:
+    freezer = _freezer(tmp_path)
+    place = Place(PLACE.runtime, PLACE.pid, PLACE.started_ticks, freezer)
+    journal = Journal(tmp_path, lambda _: place)
+
+    def fail() -> None:
+        raise DureError("Docker went away")
+
+    def fail_frozen() -> None:
+        freezer.freeze()
+        raise DureError("it stays frozen")
+
+    with pytest.raises(DureError, match="went away"):
+        journal.mend(A, 5, fail)
+    assert journal.owed() == read(journal.file) == ()
+    with pytest.raises(DureError, match="stays frozen"):
+        journal.mend(A, 5, fail_frozen)
+    assert [(each.container, each.frozen_before) for each in journal.owed()] == [(A.id, False)]
+    assert read(journal.file) == journal.owed()
+    freezer.thaw()
+    assert journal.mend(A, 6, lambda: None), "what is left of a try that failed is no pause"
+    assert journal.owed() == read(journal.file) == ()
+    journal.close()
+
+
+def test_a_pause_written_down_while_the_mending_of_a_flag_fails_stays_owed(tmp_path: Path) -> None:
+    journal = _open(tmp_path)
+
+    def pause_and_fail() -> None:
+        journal.intend(A, DOCKER, 9)
+        raise DureError("Docker went away")
+
+    with pytest.raises(DureError, match="went away"):
+        journal.mend(A, 5, pause_and_fail)
+    assert [each.resume_by_ns for each in read(journal.file)] == [9]
+    assert not journal.mend(A, 5, lambda: pytest.fail("it is being paused"))
+    journal.close()
+
+
+def test_one_record_is_forgotten_only_while_it_is_the_current_one(tmp_path: Path) -> None:
+    journal = _open(tmp_path)
+    journal.intend(A, DOCKER, 5)
+    (old,) = journal.owed()
+    journal.intend(A, DOCKER, 6)
+    journal.forget_record(old)
+    (new,) = journal.owed()
+    assert new.resume_by_ns == 6
+    journal.forget_record(new)
+    assert journal.owed() == read(journal.file) == ()
+    journal.close()
+
+
+def test_a_journal_is_made_short_whole_though_the_kernel_takes_little_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, write = _open(tmp_path, compact_bytes=1), os.write
+    journal.intend(A, DOCKER, 5)
+    journal.intend(B, DOCKER, 5)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda handle, data: write(handle, data[:7]))
+        journal.forget(B.id)
+    assert _ways(read(journal.file)) == [("a", DOCKER, False)]
+    journal.close()
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_journal_that_cannot_be_made_short_has_forgotten_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = _open(tmp_path, compact_bytes=1)
+    journal.intend(A, DOCKER, 5)
+    journal.intend(B, DOCKER, 5)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    opened = _open_files()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        journal.forget(A.id)
+    assert _open_files() == opened
+    assert not (tmp_path / "journal.new").exists()
+    assert "cannot be made short (No space left on device)" in caplog.text
+    assert _ways(read(journal.file)) == _ways(journal.owed()) == [("b", DOCKER, False)]
+    journal.forget(B.id)
+    assert journal.file.read_bytes() == b""
     journal.close()
 
 

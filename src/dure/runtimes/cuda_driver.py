@@ -1,7 +1,8 @@
 """The driver's process lock, called through helper processes with a bounded wait each.
 
 Several helpers, since one call may wait for a copy of its target while another container is to be
-let go at once. A helper that does not answer in time is killed and replaced.
+let go at once. A helper that does not answer in time is killed and replaced. One that hangs inside
+the driver does not die of that before the driver lets it, so nobody waits for its end.
 """
 
 import logging
@@ -25,6 +26,11 @@ MOST_READY = 24
 """Helpers that are started before they are needed, at most."""
 _AT_ONCE = 4
 """Of them begin together."""
+_END_S = 1.0
+"""How long a helper that was killed is waited for: it takes milliseconds, unless it hangs."""
+_MOST_STUCK = 64
+"""Killed helpers that the driver does not let die, at most: each keeps its memory, and a driver
+that holds so many does not answer the next one either."""
 
 
 class LockState(IntEnum):
@@ -77,9 +83,12 @@ class _Helper:
         assert self._process.stdout is not None
         self._in: IO[bytes] = self._process.stdin
         self._out: IO[bytes] = self._process.stdout
+        self.asked = ""
+        """What it was asked last."""
 
     def ask(self, request: str, timeout_s: float) -> Answer | None:
         """The answer; None where there is none in time, or the helper died."""
+        self.asked = request
         try:
             os.write(self._in.fileno(), request.encode() + b"\n")
         except OSError:
@@ -88,11 +97,20 @@ class _Helper:
         words = line.split()
         return Answer(int(words[0]), int(words[1])) if len(words) == 2 else None
 
-    def end(self) -> None:
+    def end(self) -> bool:
+        """Kill it; False: it hangs in the driver, and ends when that lets it."""
         self._process.kill()
-        self._process.wait()
         self._in.close()
         self._out.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def outlast(self) -> None:
+        """Wait for its end, however long that takes."""
+        self._process.wait()
 
 
 class CudaDriver:
@@ -105,6 +123,8 @@ class CudaDriver:
         """Helpers that are there or about to be."""
         self._expected = MOST_READY
         """Calls that may wait at a time, as far as was said."""
+        self._stuck: dict[_Helper, str] = {}
+        """What helpers were asked that were killed and have not ended."""
         self._lock = threading.Lock()
         self._starting = threading.Semaphore(_AT_ONCE)
         self._closed = False
@@ -148,6 +168,11 @@ class CudaDriver:
         """Let them go on."""
         return self._ask(f"unlock {pid}", self._answer_s)
 
+    def may_lock(self, pid: int) -> bool:
+        """Whether a lock that nobody waits for any more may yet come to be."""
+        with self._lock:
+            return any(asked.split()[:2] == ["lock", str(pid)] for asked in self._stuck.values())
+
     def version(self) -> Answer:
         """The CUDA version of the driver, such as 12080, or why there is none."""
         return self._ask("probe", self._answer_s)
@@ -158,11 +183,16 @@ class CudaDriver:
             self._closed = True
             idle, self._idle = self._idle, []
         for helper in idle:
-            helper.end()
+            self._end(helper)
 
     def _ask(self, request: str, timeout_s: float) -> Answer:
         with self._lock:
             helper = self._idle.pop() if self._idle else None
+            if helper is None and len(self._stuck) >= _MOST_STUCK:
+                raise DriverHangsError(
+                    f"{len(self._stuck)} calls hang in the CUDA driver ({request})",
+                    "use --pause-with docker",
+                )
             self._alive += helper is None
         try:
             helper = helper or _Helper()
@@ -197,8 +227,29 @@ class CudaDriver:
             if keep:
                 self._idle.append(helper)
         if not keep:
-            helper.end()
-            self._lost()
+            self._end(helper)
+
+    def _end(self, helper: _Helper) -> None:
+        """Returns soon, also where the helper hangs: whoever asked has others to let go."""
+        ended = helper.end()
+        self._lost()
+        if ended:
+            return
+        with self._lock:
+            self._stuck[helper] = helper.asked
+        _log.error("a helper of the CUDA lock hangs in the driver, and is left to end by itself")
+        reaper = threading.Thread(
+            target=self._reap, args=(helper,), name="lock-reaper", daemon=True
+        )
+        try:
+            reaper.start()
+        except RuntimeError as error:  # no more threads: it stays a zombie, and counts as stuck
+            _log.warning("nobody waits for its end (%s)", error)
+
+    def _reap(self, helper: _Helper) -> None:
+        helper.outlast()
+        with self._lock:
+            del self._stuck[helper]
 
     def _lost(self, helpers: int = 1) -> None:
         with self._lock:

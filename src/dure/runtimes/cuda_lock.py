@@ -25,6 +25,7 @@ from dure.runtimes.cuda_driver import (
     explain,
 )
 from dure.runtimes.docker import Place
+from dure.runtimes.errors import StillHeldError
 
 _log = logging.getLogger(__name__)
 
@@ -141,9 +142,7 @@ class CudaLockPauser:
         place = self._place_of(container)
         if place is None or place.freezer is None:
             raise DureError(f"the processes of {container.name} cannot be seen", "run as root")
-        with self._changed:
-            held = self._held.setdefault(container.id, _Held(place))
-            held.over = False
+        held = self._hold(container.id, place)
         try:
             self._lock_new(held)
         except DureError:
@@ -156,10 +155,14 @@ class CudaLockPauser:
             self._changed.notify()
 
     def resume(self, container: Container) -> None:
-        """Returns when all of them are unlocked or gone."""
+        """Returns when all of them are unlocked or gone, also those nothing is known of here."""
         held = self._held.get(container.id)
         if held is not None:
             self._let_go(container.id, held)
+            return
+        place = self._place_of(container)
+        if place is not None and place.freezer is not None:
+            _must_be_unlocked(unlock_all(self._driver, place.freezer.pids()))
 
     def held_pids(self, container: ContainerId) -> tuple[int, ...]:
         """Which processes of a container are locked."""
@@ -173,6 +176,18 @@ class CudaLockPauser:
             self._changed.notify()
 
     # Locking
+
+    def _hold(self, container: ContainerId, place: Place) -> _Held:
+        """What is known of this life of a container. An earlier life took its locks with it, and
+        would be dropped by the sweep together with those of this one."""
+        with self._changed:
+            held = self._held.get(container)
+            if held is not None and not _same_life(held.place, place):
+                held.over, held = True, None
+            if held is None:
+                held = self._held[container] = _Held(place)
+            held.place, held.over = place, False
+            return held
 
     def _lock_new(self, held: _Held) -> None:
         """Lock what is not locked yet; raises where one of them cannot be."""
@@ -243,9 +258,9 @@ class CudaLockPauser:
         while True:
             try:
                 self._let_go(container, held)
-            except DureError:
+            except DureError as error:
                 if time.monotonic() > until:
-                    raise
+                    raise StillHeldError(error.what, error.remedy) from error
                 time.sleep(_UNDO_PAUSE_S)
             else:
                 return
@@ -257,9 +272,7 @@ class CudaLockPauser:
             for pid in tuple(held.locked):
                 if pid not in failed:
                     del held.locked[pid]
-            if failed:
-                said = ", ".join(f"{pid}: {why}" for pid, why in sorted(failed.items()))
-                raise DureError(f"processes cannot be unlocked ({said})")
+            _must_be_unlocked(failed)
         with self._changed:
             if self._held.get(container) is held:
                 del self._held[container]
@@ -287,6 +300,17 @@ class CudaLockPauser:
             time.sleep(_SWEEP_S)
 
 
+def _same_life(one: Place, other: Place) -> bool:
+    """Whether both are of one life of a container."""
+    return (one.pid, one.started_ticks) == (other.pid, other.started_ticks)
+
+
+def _must_be_unlocked(failed: Mapping[int, str]) -> None:
+    if failed:
+        said = ", ".join(f"{pid}: {why}" for pid, why in sorted(failed.items()))
+        raise DureError(f"processes cannot be unlocked ({said})")
+
+
 def _unchanged(held: _Held, now_s: float) -> bool:
     """Whether a container has the processes it had, and none of them is to be asked again."""
     freezer = held.place.freezer
@@ -303,10 +327,12 @@ def unlock(driver: CudaDriver, processes: Iterable[tuple[int, int]]) -> dict[int
             continue
         try:
             answer = driver.unlock(pid)
-            if answer.ok or driver.state(pid) in (None, LockState.RUNNING):
-                continue
-            failed[pid] = explain(answer)
-        except DriverHangsError as error:
+            runs = answer.ok or driver.state(pid) in (None, LockState.RUNNING)
+            if runs and driver.may_lock(pid):
+                failed[pid] = "a call that locks it hangs in the driver"
+            elif not runs:
+                failed[pid] = explain(answer)
+        except DureError as error:
             failed[pid] = str(error)
     return failed
 
@@ -322,6 +348,6 @@ def unlock_all(driver: CudaDriver, pids: Iterable[int]) -> dict[int, str]:
         try:
             if driver.state(pid) is LockState.LOCKED:
                 locked.append((pid, ticks))
-        except DriverHangsError as error:
+        except DureError as error:
             failed[pid] = str(error)
     return failed | unlock(driver, reversed(locked))

@@ -25,6 +25,7 @@ from dure.runtimes.docker_errors import (
     RuntimeUnreachableError,
     translated,
 )
+from dure.runtimes.errors import StillHeldError
 from dure.runtimes.events import RuntimeEvent, RuntimeEventKind
 from dure.runtimes.inspection import GpuNames, container_from
 
@@ -382,7 +383,11 @@ class DockerPauser:
             self._make_sure(container)
             raise
         if started_ticks(before.pid) != before.started_ticks:
-            self.runtime.unpause(container.id)
+            try:
+                self.runtime.unpause(container.id)
+            except DureError as error:
+                what = f"{container.name} was started anew while it was paused"
+                raise StillHeldError(f"{what}, and is paused ({error})") from error
             raise ContainerGoneError("it was started anew while it was paused")
 
     def resume(self, container: Container) -> None:
@@ -402,21 +407,26 @@ class DockerPauser:
         until_s = time.monotonic() + _KEEPER_S
         while freezer is not None and time.monotonic() < until_s:
             if freezer.frozen():
-                freezer.thaw()
+                try:
+                    freezer.thaw()
+                except DureError as error:
+                    raise StillHeldError(error.what, error.remedy) from error
             time.sleep(_LOOK_AGAIN_S / 4)
 
     def _make_sure(self, container: Container) -> None:
         """After a pause nobody answered: wait until it is certain that the container runs.
 
         A daemon that hangs may still carry the pause out when it goes on; one that is gone will
-        not. Until then this container's turn does not end, and the journal owns it.
+        not. Until then this container's turn does not end, and the journal owns it: also where
+        the connection is given back before, so that somebody else makes sure.
         """
         while not self.runtime.closed:
             place = self.runtime.known_place(container)
             if place is None:
                 return
             if place.freezer is not None:
-                place.freezer.thaw()
+                with suppress(DureError):  # then it is Docker's alone to do
+                    place.freezer.thaw()
             time.sleep(_LOOK_AGAIN_S)
             try:
                 self.runtime.unpause(container.id)
@@ -426,3 +436,7 @@ class DockerPauser:
             except DureError:
                 continue
             return
+        raise StillHeldError(
+            f"{container.name} may still be paused by a Docker that does not answer",
+            "look into its log",
+        )

@@ -124,6 +124,8 @@ class Journal:
         self._boot = boot_id()
         self._guard = threading.Lock()
         self._lock = JournalLock(folder)
+        self._unmended: dict[_Key, Owed] = {}
+        """Records of flags whose mending failed, and which could not be forgotten yet."""
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not self._lock.take(wait_s):
@@ -150,13 +152,51 @@ class Journal:
 
         Raises where the container is gone: nobody could say later what is to be let go.
         """
+        place = self._where(container)
+        with self._guard:
+            self._intend(container, way, resume_by_ns, place)
+
+    def mend(self, container: Container, resume_by_ns: int, act: Callable[[], None]) -> bool:
+        """Do what freezes a container for a moment, written down; False: a pause of it is under
+        way, so nothing was done. A pause that is written down meanwhile stays.
+
+        Whether it works or not, nothing is owed afterwards that is not frozen: whoever lets go
+        what is owed would else undo the pause of a person later.
+        """
+        key = (container.id, PauseWay.DOCKER)
+        place = self._where(container)
+        with self._guard:
+            if key in self._owed and self._owed[key] is not self._unmended.get(key):
+                return False
+            own = self._intend(container, PauseWay.DOCKER, resume_by_ns, place)
+            self._unmended[key] = own
+        try:
+            act()
+        except BaseException:
+            frozen = place.freezer is None or place.freezer.frozen() is True
+            try:
+                if not frozen:
+                    self._mended(own)
+            except DureError as error:
+                _log.error("%s", error)  # what went wrong first is the one to tell
+            raise
+        self._mended(own)
+        return True
+
+    def _mended(self, own: Owed) -> None:
+        self.forget_record(own)
+        with self._guard:
+            self._unmended.pop(_key(own), None)
+
+    def _where(self, container: Container) -> Place:
         place = self._place_of(container)
         if place is None:
             raise ContainerGoneError("it does not run any more, or was started anew")
-        freezer = place.freezer
-        frozen = freezer is not None and freezer.frozen() is True
-        with self._guard:
-            frozen = frozen and (container.id, way) not in self._owed  # else it is ours already
+        return place
+
+    def _intend(self, container: Container, way: PauseWay, resume_by_ns: int, place: Place) -> Owed:
+        """The record as it was written; for whoever has the guard."""
+        frozen = place.freezer is not None and place.freezer.frozen() is True
         owed = Owed(
             container=container.id,
             name=container.name,
@@ -165,28 +205,11 @@ class Journal:
             resume_by_ns=resume_by_ns,
             done=False,
             place=place,
-            frozen_before=frozen,
+            frozen_before=frozen and (container.id, way) not in self._owed,  # else it is ours
         )
-        with self._guard:
-            self._append(_intention(owed, self._boot))
-            self._owed[_key(owed)] = owed
-
-    def mend(self, container: Container, resume_by_ns: int, act: Callable[[], None]) -> bool:
-        """Do what freezes a container for a moment, written down; False: a pause of it is under
-        way, so nothing was done. A pause that is written down meanwhile stays."""
-        key = (container.id, PauseWay.DOCKER)
-        with self._guard:
-            if key in self._owed:
-                return False
-        self.intend(container, PauseWay.DOCKER, resume_by_ns)
-        with self._guard:
-            own = self._owed.get(key)
-        act()
-        with self._guard:
-            current = self._owed.get(key) is own
-        if current:
-            self.forget(container.id, PauseWay.DOCKER)
-        return True
+        self._append(_intention(owed, self._boot))
+        self._owed[_key(owed)] = owed
+        return owed
 
     def done(self, container: ContainerId, way: PauseWay) -> None:
         """The pause took effect."""
@@ -198,14 +221,27 @@ class Journal:
 
     def forget(self, container: ContainerId, way: PauseWay | None = None) -> None:
         """It runs again, or is gone; `way`: only this way is undone."""
+        with self._guard:
+            self._forget(container, way)
+
+    def forget_record(self, owed: Owed) -> None:
+        """What this very record says is over; one that was written anew since stays."""
+        with self._guard:
+            if self._owed.get(_key(owed)) == owed:
+                self._forget(owed.container, owed.way)
+
+    def _forget(self, container: ContainerId, way: PauseWay | None) -> None:
+        """For whoever has the guard."""
         record: dict[str, Any] = {"record": "forget", "container": container}
         if way is not None:
             record["way"] = way.value
-        with self._guard:
-            self._append(record)
-            _forget(self._owed, container, way)
+        self._append(record)
+        _forget(self._owed, container, way)
+        try:
             if os.fstat(self._handle).st_size > self._compact_bytes:
                 self._compact()
+        except OSError as error:  # it is forgotten all the same, in a file that grows
+            _log.warning("%s cannot be made short (%s)", self.file, error.strerror)
 
     def close(self) -> None:
         """Let another process write."""
@@ -221,8 +257,7 @@ class Journal:
             if os.fstat(self._handle).st_nlink == 0:
                 self._make_anew()
             size = os.fstat(self._handle).st_size
-            while data:
-                data = data[os.write(self._handle, data) :]
+            _write(self._handle, data)
             os.fdatasync(self._handle)
         except OSError as error:
             if size is not None:
@@ -246,21 +281,24 @@ class Journal:
     def _compact(self) -> None:
         """Replace the file by what is owed; readers see the old one or the new one."""
         draft = self.file.with_suffix(".new")
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        for owed in self._owed.values():
-            os.write(handle, _line(_intention(owed, self._boot)))
-        os.fsync(handle)
-        os.close(handle)
-        draft.replace(self.file)
-        folder = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        lines = [_line(_intention(owed, self._boot)) for owed in self._owed.values()]
+        mode = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        handle = os.open(draft, mode, 0o600)
+        before = handle  # closed at the end: the draft's, unless it took the journal's place
         try:
-            with suppress(OSError):  # not every file system has it
-                os.fsync(folder)
+            _write(handle, b"".join(lines))
+            os.fsync(handle)
+            draft.replace(self.file)
+            before, self._handle = self._handle, handle
+        except OSError:
+            with suppress(OSError):  # where the disk is full it only takes room
+                draft.unlink()
+            raise
         finally:
-            os.close(folder)
-        if self._handle >= 0:
-            os.close(self._handle)
-        self._handle = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            if before >= 0:
+                os.close(before)
+        with suppress(OSError):  # not every file system has it
+            _sync(self.file.parent)
 
 
 def read(file: Path) -> tuple[Owed, ...]:
@@ -405,6 +443,20 @@ def _intention(owed: Owed, boot: str) -> dict[str, Any]:
             "freezer": freezer and {"folder": str(freezer.folder), "version": freezer.version},
         },
     }
+
+
+def _write(handle: int, data: bytes) -> None:
+    """All of it: the kernel may take less at a time."""
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _line(record: dict[str, Any]) -> bytes:

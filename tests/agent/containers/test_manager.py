@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from dure.domain.node_events import (
     ContainerStarted,
     NodeEvent,
     PauseEnded,
+    ResumedByOthers,
     ResumeEnded,
     TableTaken,
     TimePassed,
 )
 from dure.domain.node_instructions import NodeInstruction, Pause, PollEvery, Resume, WakeAt
 from dure.runtimes.docker_errors import PauseUnsupportedError
+from dure.runtimes.errors import StillHeldError
 from dure.runtimes.simulated import SimulatedPauser
 from tests.agent.containers.stand import ScriptedMachine, Stand, container, table, wait_for
 
@@ -254,6 +257,164 @@ def test_a_deadline_is_kept_even_where_the_machine_forgets_it(make: MakeStand) -
     wait_for("it is paused", lambda: not stand.runtime.runs(A.id))
     wait_for("it is let go", lambda: stand.runtime.runs(A.id), 10.0)
     wait_for("nothing owed", lambda: stand.owed() == ())
+
+
+@dataclass(slots=True)
+class Sticky(SimulatedPauser):
+    """A lock that opens only when a test lets it."""
+
+    sticks: bool = True
+    tries: int = 0
+
+    def resume(self, container: Container) -> None:
+        self.tries += 1
+        if self.sticks:
+            raise DureError("it cannot be unlocked")
+        SimulatedPauser.resume(self, container)
+
+
+def _sticky(make: MakeStand, *instructions: NodeInstruction) -> tuple[Stand, ScriptedMachine]:
+    """As `_scripted`, with a lock that sticks, and Docker beside it."""
+    stand, machine = _scripted(make, *instructions, ways=(PauseWay.CUDA_LOCK, PauseWay.DOCKER))
+    lock = Sticky(stand.runtime, PauseWay.CUDA_LOCK)
+    stand.pausers[PauseWay.CUDA_LOCK] = lock
+    stand.manager.pausers[PauseWay.CUDA_LOCK] = lock  # type: ignore[index]
+    return stand, machine
+
+
+def _ended(machine: ScriptedMachine) -> list[PauseEnded]:
+    return [event for event in machine.seen if isinstance(event, PauseEnded)]
+
+
+@pytest.mark.parametrize("kind", [StillHeldError, ValueError])
+def test_a_pause_that_failed_half_way_stays_owed_until_it_is_let_go(
+    make: MakeStand, kind: type[Exception]
+) -> None:
+    pause = Pause(A.id, PauseWay.CUDA_LOCK, FAR_NS + time.monotonic_ns(), "test")
+    stand, machine = _sticky(make, pause)
+    lock = stand.pausers[PauseWay.CUDA_LOCK]
+    assert isinstance(lock, Sticky)
+
+    def half(each: Container) -> None:
+        stand.runtime.lock(each.id)
+        raise kind("half of it is locked")
+
+    lock.fails = half
+    stand.begin(A)
+    wait_for("an answer", lambda: _ended(machine))
+    assert "half of it is locked" in (_ended(machine)[0].error or "")
+    wait_for("two tries", lambda: lock.tries >= 2)
+    assert [owed.way for owed in stand.owed()] == [PauseWay.CUDA_LOCK]
+    assert lock.tries < 20, "it is tried in every round"
+    lock.sticks = False
+    wait_for("it runs", lambda: stand.runtime.runs(A.id))
+    wait_for("nothing owed", lambda: stand.owed() == ())
+
+
+def test_a_lock_that_does_not_open_for_the_pause_of_a_person_stays_owed_until_it_does(
+    make: MakeStand,
+) -> None:
+    far_ns = FAR_NS + time.monotonic_ns()
+    stand, machine = _sticky(
+        make,
+        Pause(A.id, PauseWay.CUDA_LOCK, far_ns, "test"),
+        Pause(A.id, PauseWay.CUDA_LOCK, far_ns, "a person paused it", by_person=True),
+    )
+    lock = stand.pausers[PauseWay.CUDA_LOCK]
+    assert isinstance(lock, Sticky)
+    stand.begin(A)
+    wait_for("two answers", lambda: len(_ended(machine)) == 2)
+    assert [event.error for event in _ended(machine)] == [None, "it cannot be unlocked"]
+    wait_for("the machine knows", lambda: isinstance(machine.seen[-1], ResumedByOthers))
+    assert not stand.runtime.runs(A.id)
+    assert [owed.way for owed in stand.owed()] == [PauseWay.CUDA_LOCK]
+    machine.answer = _once(Resume(A.id, "test"))
+    lock.sticks = False
+    stand.manager.person(TimePassed)
+    wait_for("it runs", lambda: stand.runtime.runs(A.id))
+    wait_for("nothing owed", lambda: stand.owed() == ())
+
+
+def test_a_container_held_by_one_way_is_let_go_by_it_before_it_is_held_by_another(
+    make: MakeStand,
+) -> None:
+    far_ns = FAR_NS + time.monotonic_ns()
+    stand, machine = _sticky(
+        make,
+        Pause(A.id, PauseWay.CUDA_LOCK, far_ns, "test"),
+        Pause(A.id, PauseWay.DOCKER, far_ns, "test"),
+    )
+    lock = stand.pausers[PauseWay.CUDA_LOCK]
+    assert isinstance(lock, Sticky)
+    lock.sticks = False
+    stand.begin(A)
+    wait_for("two answers", lambda: len(_ended(machine)) == 2)
+    assert [event.error for event in _ended(machine)] == [None, None]
+    machine.answer = _once(Resume(A.id, "test"))
+    stand.manager.person(TimePassed)
+    wait_for("it runs", lambda: stand.runtime.runs(A.id))
+    wait_for("nothing owed", lambda: stand.owed() == ())
+
+
+def test_a_pause_that_could_not_be_noted_as_done_is_one_all_the_same(
+    make: MakeStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pause = Pause(A.id, PauseWay.DOCKER, FAR_NS + time.monotonic_ns(), "test")
+    stand, machine = _scripted(make, pause)
+
+    def full(*_: object) -> None:
+        raise DureError("the disk is full")
+
+    monkeypatch.setattr(stand.journal, "done", full)
+    stand.begin(A)
+    wait_for("an answer", lambda: _ended(machine))
+    assert [event.error for event in _ended(machine)] == [None]
+    assert [(owed.container, owed.done) for owed in stand.owed()] == [(A.id, False)]
+    machine.answer = _once(Resume(A.id, "test"))
+    stand.manager.person(TimePassed)
+    wait_for("it runs", lambda: stand.runtime.runs(A.id))
+    wait_for("nothing owed", lambda: stand.owed() == ())
+
+
+def test_a_deadline_is_kept_while_the_manager_has_its_hands_full(make: MakeStand) -> None:
+    pause = Pause(A.id, PauseWay.DOCKER, time.monotonic_ns() + 10**9, "test")
+    stand, _ = _scripted(make, pause)
+    stand.begin(A)
+    wait_for("it is paused", lambda: not stand.runtime.runs(A.id))
+    over = threading.Event()
+
+    def flood() -> None:
+        while not over.wait(0.01):
+            stand.manager.take_table(table(A))
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        wait_for("it is let go", lambda: stand.runtime.runs(A.id), 10.0)
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_time_does_not_go_back_for_a_machine_whose_answers_had_to_wait(make: MakeStand) -> None:
+    def answer(event: NodeEvent) -> tuple[NodeInstruction, ...]:
+        if isinstance(event, TableTaken):
+            return (Pause(A.id, PauseWay.DOCKER, FAR_NS + event.now_ns, "test"),)
+        return ()
+
+    machine = ScriptedMachine(answer)
+    stand = make(make_machine=lambda: machine, dry_run=True)
+    stand.begin(A)
+    go_on = threading.Event()
+    waits = threading.Thread(target=lambda: stand.manager.call(lambda: go_on.wait(10.0)))
+    waits.start()
+    for _ in range(3):  # the answer to the first comes after the last
+        stand.manager.take_table(table(A))
+    go_on.set()
+    waits.join()
+    wait_for("all answers", lambda: len(_ended(machine)) == 3)
+    times = [event.now_ns for event in machine.seen]
+    assert times == sorted(times)
 
 
 def test_a_resume_that_overtakes_a_slow_pause_leaves_the_container_running(

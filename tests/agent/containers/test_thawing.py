@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from dure.agent.containers.thawing import Outcome, Thawed, Thawer, thaw_at_start, thaw_folder
+from dure.agent.containers.thawing import (
+    Outcome,
+    Thawed,
+    Thawer,
+    settle,
+    thaw_at_start,
+    thaw_folder,
+)
 from dure.agent.containers.watchdog import Watchdog
 from dure.domain.containers import Container, PauseWay
 from dure.domain.ids import ContainerId
@@ -198,6 +205,64 @@ def test_one_that_cannot_be_let_go_keeps_no_other_waiting(
     monkeypatch.setattr(thawer, "_unfreeze", fails_for_one)
     outcomes = sorted(thawed.outcome.name for thawed in thawer.thaw(journal.owed()))
     assert outcomes == ["STUCK", "UNTOLD"]
+    journal.close()
+
+
+def test_locks_that_hang_keep_no_other_container_frozen_and_the_watchdog_going(
+    tmp_path: Path, group: Group, thawer: Thawer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path, group.place)
+    for number in range(12):  # more than are tried at once
+        each = Container(ContainerId(f"{number:064x}"), f"hangs-{number}", "image", 1, ())
+        journal.intend(each, PauseWay.CUDA_LOCK, FAR_NS)
+        journal.done(each.id, PauseWay.CUDA_LOCK)
+    journal.intend(B, PauseWay.DOCKER, FAR_NS)
+    journal.done(B.id, PauseWay.DOCKER)
+    group.freezer.freeze()
+    go_on = threading.Event()
+    hanging: list[str] = []
+
+    def hang(owed: Owed) -> Thawed:
+        hanging.append(owed.name)
+        go_on.wait()
+        return Thawed(owed, Outcome.RUNS, "unlock")
+
+    monkeypatch.setattr(thawer, "_unlock", hang)
+    came: list[tuple[Thawed, ...]] = []
+    once = threading.Thread(target=lambda: came.append(thawer.thaw(journal.owed())), daemon=True)
+    once.start()
+    try:
+        once.join(20.0)
+        assert came, "it waits for what hangs"
+        assert group.freezer.frozen() is False
+        assert [thawed.outcome for thawed in came[0]] == [*[Outcome.STUCK] * 12, Outcome.UNTOLD]
+        assert not any(thawer.due(thawed.owed) for thawed in came[0][:12])
+        began = time.monotonic()
+        again = thawer.thaw(journal.owed())
+        assert again[0].outcome is Outcome.STUCK
+        assert time.monotonic() - began < 1.9, "what hangs already is waited for again"
+        assert len(hanging) == 12
+    finally:
+        go_on.set()
+    until = time.monotonic() + 20
+    while {thawed.outcome for thawed in thawer.thaw(journal.owed()[:12])} != {Outcome.RUNS}:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    journal.close()
+
+
+def test_what_the_agent_wrote_anew_while_it_was_let_go_stays_owed(
+    tmp_path: Path, group: Group
+) -> None:
+    journal = Journal(tmp_path, group.place)
+    journal.intend(A, PauseWay.DOCKER, FAR_NS)
+    (old,) = journal.owed()
+    journal.intend(A, PauseWay.DOCKER, FAR_NS - 1)
+    assert settle(journal, [Thawed(old, Outcome.RUNS, "docker")]) == ()
+    assert [each.resume_by_ns for each in read(journal.file)] == [FAR_NS - 1]
+    (new,) = journal.owed()
+    assert settle(journal, [Thawed(new, Outcome.RUNS)]) == ()
+    assert read(journal.file) == ()
     journal.close()
 
 

@@ -167,6 +167,8 @@ class Hands:
         for id_, held in list(self._held.items()):
             if now_ns > held.resume_by_ns + _LATE_NS and not self.busy(id_):
                 _log.error("container %s is past its deadline and is let go", self.name(id_))
+                # Where that fails it is due again, but not in every round.
+                self._held[id_] = replace(held, resume_by_ns=now_ns)
                 self.resume(id_, "its deadline is past")
 
     # Reports
@@ -196,9 +198,15 @@ class Hands:
             held = Held(done.way, asked.resume_by_ns, True, asked.by_person)
             self._held[id_] = held
             self.set_paused(id_, paused=held.stays)
+        elif done.still_held:
+            # No pause that anybody asked for: due at once, and until it is let go.
+            self._held[id_] = Held(done.way, now_ns)
         elif not self.busy(id_):
             self._held.pop(id_, None)
         yield PauseEnded(now_ns, id_, done.way, done.error)
+        if done.still_held and asked.by_person:
+            # The machine takes it for held by the person, who would have to let it go.
+            yield ResumedByOthers(now_ns, id_)
         if done.unable:
             self.containers[id_] = replace(self.containers[id_], unmanaged=done.error)
             yield ContainerChanged(now_ns, self.containers[id_])

@@ -17,6 +17,7 @@ from dure.domain.containers import Container, PauseWay
 from dure.domain.errors import DureError
 from dure.domain.ids import ContainerId
 from dure.runtimes.docker_errors import AlreadyPausedError, PauseUnsupportedError
+from dure.runtimes.errors import StillHeldError
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ class Done:
     """It could not be paused since somebody else had done so."""
     unable: bool = False
     """It never can be: its runtime does not know how."""
+    still_held: bool = False
+    """It could not be paused as asked, and is (or may be) held by this way: it is to be let go."""
 
 
 @dataclass(slots=True)
@@ -90,10 +93,10 @@ class Lanes:
 
     def done(self, done: Done) -> None:
         """Something is over: begin what comes next. To be called with every report, in order."""
-        id_ = done.asked.container.id
-        if done.error is None and isinstance(done.asked, PauseAsked):
+        id_, pausing = done.asked.container.id, isinstance(done.asked, PauseAsked)
+        if pausing and (done.error is None or done.still_held):
             self.held[id_] = done.way
-        elif done.error is None:
+        elif done.error is None or (pausing and done.error != OVERTAKEN):
             self.held.pop(id_, None)
         lane = self._lanes.get(id_)
         if not lane:
@@ -156,37 +159,83 @@ class Lanes:
             return self._pause(asked) if isinstance(asked, PauseAsked) else self._let(asked)
         except Exception as problem:  # noqa: BLE001, logged with its trace
             _log.exception("container %s: a pause or its end failed", asked.container.name)
+            held = self.held.get(asked.container.id)
             way = asked.ways[0] if isinstance(asked, PauseAsked) else PauseWay.DOCKER
-            return Done(asked, way, f"{type(problem).__name__}: {problem}")
+            error = f"{type(problem).__name__}: {problem}"
+            return Done(asked, held or way, error, still_held=held is not None)
 
     def _pause(self, asked: PauseAsked) -> Done:
         """By the first way that works; written down before it is tried."""
         if asked.by_person and PauseWay.DOCKER in self.pausers:
             return self._freeze_for_person(asked)
+        before = self.held.get(asked.container.id)
+        locks_on = before is asked.ways[0] is PauseWay.CUDA_LOCK
+        if before is not None and not locks_on:
+            # Held by two ways it would be let go by one of them alone, and what is frozen already
+            # would be taken for a person's.
+            try:
+                self.pausers[before].resume(asked.container)
+            except DureError as error:
+                return Done(asked, before, str(error), still_held=True)
+            before = None
         errors: list[str] = []
         others = unable = False
         for way in asked.ways:
             try:
-                with self._writing:
-                    self.journal.intend(asked.container, way, asked.resume_by_ns)
-                self.pausers[way].pause(asked.container)
+                self._intend(asked, way, held=way is before)
+                self._take(asked.container, way)
+            except StillHeldError as error:
+                # Still owed, so that the watchdog lets it go where this agent does not.
+                return Done(asked, way, f"{way.value}: {error}", still_held=True)
             except DureError as error:
                 errors.append(f"{way.value}: {error}")
                 others = others or isinstance(error, AlreadyPausedError)
                 unable = isinstance(error, PauseUnsupportedError)
                 self.forget(asked.container.id)
                 continue
-            with self._writing:
-                self.journal.done(asked.container.id, way)
+            self._write_done(asked.container, way)
             return Done(asked, way)
         return Done(asked, asked.ways[0], "; ".join(errors), others, unable)
+
+    def _intend(self, asked: PauseAsked, way: PauseWay, *, held: bool) -> None:
+        """Write down what comes; where that fails, what is held already stays owed as it is."""
+        try:
+            with self._writing:
+                self.journal.intend(asked.container, way, asked.resume_by_ns)
+        except DureError as error:
+            if held:
+                raise StillHeldError(error.what, error.remedy) from error
+            raise
+
+    def _take(self, container: Container, way: PauseWay) -> None:
+        """Pause by one way; what fails as nobody foresaw may have taken effect."""
+        try:
+            self.pausers[way].pause(container)
+        except DureError:
+            raise
+        except Exception as problem:
+            _log.exception("container %s: a pause failed", container.name)
+            raise StillHeldError(f"{type(problem).__name__}: {problem}") from problem
+
+    def _write_done(self, container: Container, way: PauseWay) -> None:
+        """It is owed by its intention already; without this it only takes longer to be sure."""
+        try:
+            with self._writing:
+                self.journal.done(container.id, way)
+        except DureError as error:
+            _log.warning(
+                "container %s is paused, which could not be noted: %s", container.name, error
+            )
 
     def _freeze_for_person(self, asked: PauseAsked) -> Done:
         """As `docker pause` by hand: everybody sees it, and it outlasts the agent."""
         id_, way = asked.container.id, self.held.get(asked.container.id)
-        try:
-            if way is PauseWay.CUDA_LOCK:
+        if way is PauseWay.CUDA_LOCK:
+            try:
                 self.pausers[way].resume(asked.container)
+            except DureError as error:
+                return Done(asked, way, str(error), still_held=True)
+        try:
             if way is not PauseWay.DOCKER:
                 self.pausers[PauseWay.DOCKER].pause(asked.container)
         except AlreadyPausedError as error:

@@ -243,19 +243,19 @@ class Manager:
 
     def _run(self) -> None:
         while True:
-            act: Callable[[], None] | None = self._wake
+            steps: list[Callable[[], None]] = [self._wake, self._keep_deadlines]
             try:
                 act = self._inbox.get(timeout=self._wait_s())
+                if act is None:
+                    return
+                steps.insert(0, act)
             except queue.Empty:
-                act = self._wake
-            if act is None:
-                return
-            try:
-                act()
-                if self._wake_ns is not None and self.clock() >= self._wake_ns:
-                    self._wake()
-            except Exception:  # noqa: BLE001, logged with its trace
-                _log.exception("managing containers met something unexpected and goes on")
+                pass
+            for step in steps:
+                try:
+                    step()
+                except Exception:  # noqa: BLE001, logged with its trace
+                    _log.exception("managing containers met something unexpected and goes on")
             self.last_round_ns = self.clock()
 
     def _wait_s(self) -> float:
@@ -269,12 +269,20 @@ class Manager:
         if self._wake_ns is not None and now_ns >= self._wake_ns:
             self._wake_ns = None
             self._decide(TimePassed(now_ns))
-        self._hands.keep_deadlines(now_ns)
+
+    def _keep_deadlines(self) -> None:
+        """In every round: a full inbox is no reason to be late."""
+        self._hands.keep_deadlines(self.clock())
 
     def _decide(self, event: NodeEvent) -> None:
-        """Hand an event to the machine; on failure let all go and begin anew."""
+        """Hand an event to the machine; on failure let all go and begin anew.
+
+        It happens now for the machine: answers wait in the inbox while others are decided on, and
+        the machine's time does not go back.
+        """
         if self._given_up:
             return
+        event = replace(event, now_ns=self.clock())
         try:
             instructions = self._handle(event)
         except Exception as error:  # noqa: BLE001, no decision is worth a frozen container

@@ -39,7 +39,7 @@ class Pauser(Protocol):
 
     def pause(self, container: Container) -> None:
         """Returns when it is kept from the GPU; raises a `DureError` where it is not (and then
-        leaves nothing half done)."""
+        leaves nothing half done), a `StillHeldError` where that could not be made sure."""
 
     def resume(self, container: Container) -> None:
         """Returns when it runs, also where it ran already or is gone; raises a `DureError` where

@@ -10,11 +10,12 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
+from dure.agent.containers.sidework import side_by_side
 from dure.domain.containers import PauseWay
 from dure.domain.errors import DureError
 from dure.domain.ids import ContainerId
@@ -39,6 +40,9 @@ _UNSURE_AGAIN_S = 0.2
 _SILENT_S = 0.9
 _LOOK_S = 0.02
 _AT_ONCE = 8
+_STALL_S = 2.0
+"""How long one that does not come back is waited for: longer than Docker takes for two answers."""
+_NOT_BACK = "an earlier try has not come back yet"
 
 
 class Outcome(Enum):
@@ -88,22 +92,27 @@ class Thawer:
         self._tried: dict[Owed, _Tried] = {}
         self._silent_until_s: dict[str, float] = {}
         """Runtimes that just kept one container waiting: the others do not wait for them."""
+        self._under_way: set[tuple[ContainerId, PauseWay]] = set()
+        """What is being tried; it stays here while the driver does not come back."""
         self._lock = threading.Lock()
 
     def thaw(self, owed: Iterable[Owed]) -> tuple[Thawed, ...]:
-        """One try for each; in each container the freeze goes before the lock."""
+        """One try for each; in each container the freeze goes before the lock. One that hangs
+        keeps neither the others waiting nor whoever asks."""
         by_container: dict[ContainerId, list[Owed]] = defaultdict(list)
         for each in owed:
             by_container[each.container].append(each)
-        if not by_container:
-            return ()
-        with ThreadPoolExecutor(min(_AT_ONCE, len(by_container))) as pool:
-            parts = pool.map(self._one_container, by_container.values())
-            return tuple(thawed for part in parts for thawed in part)
+        tries = {id_: partial(self._one_container, each) for id_, each in by_container.items()}
+        parts = side_by_side(tries, _AT_ONCE, _STALL_S)
+        for id_ in by_container.keys() - parts.keys():
+            late = (Thawed(each, Outcome.STUCK, error=_NOT_BACK) for each in by_container[id_])
+            parts[id_] = [self._judge(each) for each in late]
+        return tuple(thawed for id_ in by_container for thawed in parts[id_])
 
     def due(self, owed: Owed) -> bool:
         """Whether another try is worth it now; cheap."""
-        tried = self._tried.get(owed)
+        with self._lock:
+            tried = self._tried.get(owed)
         if tried is None:
             return True
         now_s = time.monotonic()
@@ -128,8 +137,9 @@ class Thawer:
 
     def keep(self, owed: Sequence[Owed]) -> None:
         """Forget the tries of all other records."""
-        for gone in self._tried.keys() - set(owed):
-            del self._tried[gone]
+        with self._lock:
+            for gone in self._tried.keys() - set(owed):
+                del self._tried[gone]
 
     def warm(self) -> None:
         """Have the CUDA driver ready, which may take a second the first time."""
@@ -146,16 +156,30 @@ class Thawer:
 
     def _one_container(self, owed: Sequence[Owed]) -> list[Thawed]:
         frozen_first = sorted(owed, key=lambda each: each.way is not PauseWay.DOCKER)
-        return [self._judge(self._one(each)) for each in frozen_first]
+        return [self._judge(self._try(each)) for each in frozen_first]
+
+    def _try(self, owed: Owed) -> Thawed:
+        """A second thread for what hangs already would hang, too."""
+        key = (owed.container, owed.way)
+        with self._lock:
+            if key in self._under_way:
+                return Thawed(owed, Outcome.STUCK, error=_NOT_BACK)
+            self._under_way.add(key)
+        try:
+            return self._one(owed)
+        finally:
+            with self._lock:
+                self._under_way.discard(key)
 
     def _judge(self, thawed: Thawed) -> Thawed:
         """Take a pause that was under way for over only when it had its time to take effect."""
-        now_s = time.monotonic()
-        before = self._tried.get(thawed.owed)
-        first_s = before.first_s if before is not None else now_s
-        if thawed.outcome is Outcome.RUNS and not thawed.owed.done and now_s - first_s < SETTLE_S:
-            thawed = replace(thawed, outcome=Outcome.UNSURE)
-        self._tried[thawed.owed] = _Tried(first_s, now_s, thawed.outcome)
+        now_s, runs = time.monotonic(), thawed.outcome is Outcome.RUNS
+        with self._lock:
+            before = self._tried.get(thawed.owed)
+            first_s = before.first_s if before is not None else now_s
+            if runs and not thawed.owed.done and now_s - first_s < SETTLE_S:
+                thawed = replace(thawed, outcome=Outcome.UNSURE)
+            self._tried[thawed.owed] = _Tried(first_s, now_s, thawed.outcome)
         return thawed
 
     def _one(self, owed: Owed) -> Thawed:
@@ -240,7 +264,8 @@ def settle(journal: Journal, results: Iterable[Thawed]) -> tuple[Thawed, ...]:
         if thawed.how and thawed.outcome is not Outcome.STUCK:
             _log.info("container %s runs again (%s)", name, thawed.how)
         if thawed.settled:
-            journal.forget(thawed.owed.container, thawed.owed.way)
+            # Not what a running agent wrote anew while this let go.
+            journal.forget_record(thawed.owed)
             continue
         left.append(thawed)
         if thawed.outcome is not Outcome.UNSURE:
