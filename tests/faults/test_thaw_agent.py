@@ -18,7 +18,7 @@ import pytest
 from dure.runtimes.cgroups import Freezer, freezer_of
 from dure.runtimes.cuda_driver import CudaDriver, LockState
 from dure.runtimes.cuda_lock import uses_cuda
-from dure.runtimes.journal import Owed, read
+from dure.runtimes.journal_records import Owed, read
 from tests.docker_bed import Bed, docker_bed  # noqa: F401
 from tests.emulator.driving import Emulator
 from tests.faults.thaw_world import LIMIT_S, wait_for

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from dure.runtimes.journal import Owed, read
+from dure.runtimes.journal_records import Owed, read
 from tests.docker_bed import Bed, Ticker
 
 

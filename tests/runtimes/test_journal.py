@@ -15,7 +15,8 @@ from dure.domain.errors import DureError, InputError
 from dure.domain.ids import ContainerId
 from dure.runtimes.cgroups import Freezer
 from dure.runtimes.docker import Place
-from dure.runtimes.journal import Follower, Journal, JournalBusyError, JournalLock, Owed, read
+from dure.runtimes.journal import Journal, JournalBusyError, JournalLock
+from dure.runtimes.journal_records import Follower, Owed, read
 
 DOCKER, LOCK = PauseWay.DOCKER, PauseWay.CUDA_LOCK
 PLACE = Place("unix:///run/docker.sock", 77, 1234, Freezer(Path("/cgroup/docker/a"), 2))

@@ -15,9 +15,7 @@ def adapt(
     ] = None,
     river: Annotated[
         int,
-        typer.Option(
-            help="Of those, with the bandit of river (`pip install '.[learn]'`).", min=0
-        ),
+        typer.Option(help="Of those, with the bandit of river (`pip install '.[learn]'`).", min=0),
     ] = 0,
     training: Annotated[int, typer.Option(help="Other runs the tuner learns from.", min=0)] = 8,
     shards: Annotated[

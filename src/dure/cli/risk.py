@@ -23,9 +23,7 @@ def risk(
     ],
     detector: Annotated[
         Literal["own", "river"],
-        typer.Option(
-            help="Dure's own, or those of the library river (`pip install '.[learn]'`)."
-        ),
+        typer.Option(help="Dure's own, or those of the library river (`pip install '.[learn]'`)."),
     ] = "own",
     as_json: Json = False,
 ) -> None:

@@ -13,50 +13,31 @@ A journal that somebody removes is made anew with the next record.
 """
 
 import fcntl
-import json
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dure.domain.containers import Container, PauseWay
 from dure.domain.errors import DureError, InputError
 from dure.domain.ids import ContainerId
-from dure.runtimes.cgroups import Freezer, boot_id
+from dure.runtimes import journal_records as records
+from dure.runtimes.cgroups import boot_id
 from dure.runtimes.docker import Place
 from dure.runtimes.docker_errors import ContainerGoneError
+from dure.runtimes.journal_records import Owed
 
 _log = logging.getLogger(__name__)
 
-NAME = "journal"
 LOCK_NAME = "journal.lock"
 COMPACT_BYTES = 256 * 1024
 """Some 500 pauses; a reader that follows the file parses so much in 5 ms."""
 _LOOK_S = 0.02
-
-_Key = tuple[ContainerId, PauseWay]
-
-
-@dataclass(frozen=True, slots=True)
-class Owed:
-    """One container that Dure paused in one way, or was about to."""
-
-    container: ContainerId
-    name: str
-    started_ns: int
-    way: PauseWay
-    resume_by_ns: int
-    """Monotonic clock of this boot."""
-    done: bool
-    """Whether the pause is known to have taken effect."""
-    place: Place
-    frozen_before: bool = False
-    """Somebody else had frozen it when the record was written: then that is not Dure's to undo."""
 
 
 class JournalBusyError(DureError):
@@ -118,13 +99,13 @@ class Journal:
         wait_s: float = 0.0,
         compact_bytes: int = COMPACT_BYTES,
     ) -> None:
-        self.file = folder / NAME
+        self.file = folder / records.NAME
         self._place_of = place_of
         self._compact_bytes = compact_bytes
         self._boot = boot_id()
         self._guard = threading.Lock()
         self._lock = JournalLock(folder)
-        self._unmended: dict[_Key, Owed] = {}
+        self._unmended: dict[records.Key, Owed] = {}
         """Records of flags whose mending failed, and which could not be forgotten yet."""
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -132,7 +113,7 @@ class Journal:
                 raise JournalBusyError(
                     f"another process manages the containers of {folder}", "end it first"
                 )
-            self._owed = {_key(each): each for each in read(self.file)}
+            self._owed = {records.key_of(each): each for each in records.read(self.file)}
             self._handle = -1
             self._compact()
         except OSError as error:
@@ -186,7 +167,7 @@ class Journal:
     def _mended(self, own: Owed) -> None:
         self.forget_record(own)
         with self._guard:
-            self._unmended.pop(_key(own), None)
+            self._unmended.pop(records.key_of(own), None)
 
     def _where(self, container: Container) -> Place:
         place = self._place_of(container)
@@ -207,8 +188,8 @@ class Journal:
             place=place,
             frozen_before=frozen and (container.id, way) not in self._owed,  # else it is ours
         )
-        self._append(_intention(owed, self._boot))
-        self._owed[_key(owed)] = owed
+        self._append(records.intention(owed, self._boot))
+        self._owed[records.key_of(owed)] = owed
         return owed
 
     def done(self, container: ContainerId, way: PauseWay) -> None:
@@ -227,7 +208,7 @@ class Journal:
     def forget_record(self, owed: Owed) -> None:
         """What this very record says is over; one that was written anew since stays."""
         with self._guard:
-            if self._owed.get(_key(owed)) == owed:
+            if self._owed.get(records.key_of(owed)) == owed:
                 self._forget(owed.container, owed.way)
 
     def _forget(self, container: ContainerId, way: PauseWay | None) -> None:
@@ -236,7 +217,7 @@ class Journal:
         if way is not None:
             record["way"] = way.value
         self._append(record)
-        _forget(self._owed, container, way)
+        records.forget(self._owed, container, way)
         try:
             if os.fstat(self._handle).st_size > self._compact_bytes:
                 self._compact()
@@ -251,7 +232,7 @@ class Journal:
         self._lock.release()
 
     def _append(self, record: dict[str, Any]) -> None:
-        data = _line(record)
+        data = records.line_of(record)
         size: int | None = None
         try:
             if os.fstat(self._handle).st_nlink == 0:
@@ -281,7 +262,9 @@ class Journal:
     def _compact(self) -> None:
         """Replace the file by what is owed; readers see the old one or the new one."""
         draft = self.file.with_suffix(".new")
-        lines = [_line(_intention(owed, self._boot)) for owed in self._owed.values()]
+        lines = [
+            records.line_of(records.intention(owed, self._boot)) for owed in self._owed.values()
+        ]
         mode = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         handle = os.open(draft, mode, 0o600)
         before = handle  # closed at the end: the draft's, unless it took the journal's place
@@ -301,150 +284,6 @@ class Journal:
             _sync(self.file.parent)
 
 
-def read(file: Path) -> tuple[Owed, ...]:
-    """What is owed by a journal on this boot, oldest first; nothing where there is none."""
-    try:
-        text = file.read_bytes()
-    except FileNotFoundError:
-        return ()
-    owed: dict[_Key, Owed] = {}
-    _replay(text.split(b"\n"), boot_id(), owed)
-    return tuple(owed.values())
-
-
-class Follower:
-    """A reader that parses only what was added since it last looked."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / NAME
-        self._boot = boot_id()
-        self._stream: IO[bytes] | None = None
-        """Kept open, so that its inode cannot become that of another file."""
-        self._offset = 0
-        self._owed: dict[_Key, Owed] = {}
-        self.runtimes: set[str] = set()
-        """Addresses of all runtimes whose containers were ever paused."""
-
-    def owed(self) -> tuple[Owed, ...]:
-        """What is owed now; of a file that was removed, what it owed then."""
-        there = self._there()
-        if there is None and self._stream is None:
-            return ()
-        if there is not None and not self._reads(there):
-            self.close()
-            try:
-                self._stream = self._file.open("rb", buffering=0)
-            except FileNotFoundError:
-                return ()
-        assert self._stream is not None
-        if os.fstat(self._stream.fileno()).st_size > self._offset:
-            self._stream.seek(self._offset)
-            self._take(self._stream.read())
-        return tuple(self._owed.values())
-
-    def lost(self) -> bool:
-        """Whether the file that was followed has been removed, and no other is in its place."""
-        return self._stream is not None and self._there() is None
-
-    def _there(self) -> os.stat_result | None:
-        try:
-            return self._file.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def _reads(self, there: os.stat_result) -> bool:
-        return self._stream is not None and os.path.samestat(os.fstat(self._stream.fileno()), there)
-
-    def close(self) -> None:
-        """Begin anew at the next look."""
-        if self._stream is not None:
-            self._stream.close()
-        self._stream, self._offset, self._owed = None, 0, {}
-
-    def _take(self, added: bytes) -> None:
-        """Take whole lines; what is still being written waits for its end."""
-        whole = added[: added.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        _replay(whole.split(b"\n"), self._boot, self._owed)
-        self.runtimes |= {each.place.runtime for each in self._owed.values()}
-
-
-def _key(owed: Owed) -> _Key:
-    return owed.container, owed.way
-
-
-def _replay(lines: Iterable[bytes], boot: str, owed: dict[_Key, Owed]) -> None:
-    for line in lines:
-        if not line:
-            continue
-        try:
-            _apply(json.loads(line), boot, owed)
-        except (ValueError, KeyError, TypeError):
-            # The last one was torn by a kill, so what it announced did not happen.
-            _log.warning("a line of the journal makes no sense and is left out: %r", line[:80])
-
-
-def _apply(record: dict[str, Any], boot: str, owed: dict[_Key, Owed]) -> None:
-    container = ContainerId(record["container"])
-    way = PauseWay(record["way"]) if "way" in record else None
-    match record["record"]:
-        case "intend" if way is not None:
-            owed.pop((container, way), None)
-            if record["boot"] == boot:
-                owed[container, way] = _owed(record, container, way)
-        case "done" if way is not None and (container, way) in owed:
-            owed[container, way] = replace(owed[container, way], done=True)
-        case "forget":
-            _forget(owed, container, way)
-
-
-def _forget(owed: dict[_Key, Owed], container: ContainerId, way: PauseWay | None) -> None:
-    for key in [key for key in owed if key[0] == container and way in (None, key[1])]:
-        del owed[key]
-
-
-def _owed(record: dict[str, Any], container: ContainerId, way: PauseWay) -> Owed:
-    found = record["place"]
-    freezer = found["freezer"]
-    place = Place(
-        str(found["runtime"]),
-        int(found["pid"]),
-        int(found["started_ticks"]),
-        freezer and Freezer(Path(freezer["folder"]), int(freezer["version"])),
-    )
-    return Owed(
-        container,
-        str(record["name"]),
-        int(record["started_ns"]),
-        way,
-        int(record["resume_by_ns"]),
-        bool(record["done"]),
-        place,
-        bool(record["frozen_before"]),
-    )
-
-
-def _intention(owed: Owed, boot: str) -> dict[str, Any]:
-    place, freezer = owed.place, owed.place.freezer
-    return {
-        "record": "intend",
-        "boot": boot,
-        "container": owed.container,
-        "name": owed.name,
-        "started_ns": owed.started_ns,
-        "way": owed.way.value,
-        "resume_by_ns": owed.resume_by_ns,
-        "done": owed.done,
-        "frozen_before": owed.frozen_before,
-        "place": {
-            "runtime": place.runtime,
-            "pid": place.pid,
-            "started_ticks": place.started_ticks,
-            "freezer": freezer and {"folder": str(freezer.folder), "version": freezer.version},
-        },
-    }
-
-
 def _write(handle: int, data: bytes) -> None:
     """All of it: the kernel may take less at a time."""
     while data:
@@ -457,7 +296,3 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"

@@ -26,7 +26,8 @@ from dure.domain.units import GIB
 from dure.node.history import ImageRecord
 from dure.node.machine import NodeMachine
 from dure.node.settings import NodeSettings
-from dure.runtimes.journal import Journal, Owed, read
+from dure.runtimes.journal import Journal
+from dure.runtimes.journal_records import Owed, read
 from dure.runtimes.simulated import SimulatedPauser, SimulatedRuntime
 
 GPU = GpuUuid("GPU-00000000-1111-2222-3333-444444444444")

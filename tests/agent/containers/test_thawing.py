@@ -24,7 +24,8 @@ from dure.domain.containers import Container, PauseWay
 from dure.domain.ids import ContainerId
 from dure.runtimes.cgroups import Freezer, started_ticks
 from dure.runtimes.docker import Place
-from dure.runtimes.journal import Journal, Owed, read
+from dure.runtimes.journal import Journal
+from dure.runtimes.journal_records import Owed, read
 
 A = Container(ContainerId("a" * 64), "a", "image", 1, ())
 B = Container(ContainerId("b" * 64), "b", "image", 1, ())

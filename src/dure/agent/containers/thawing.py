@@ -25,7 +25,8 @@ from dure.runtimes.cuda_lock import unlock_all
 from dure.runtimes.docker import DockerRuntime
 from dure.runtimes.docker_errors import ContainerGoneError, RuntimeUnreachableError
 from dure.runtimes.inspection import GpuNames
-from dure.runtimes.journal import NAME, Journal, Owed, read
+from dure.runtimes.journal import Journal
+from dure.runtimes.journal_records import NAME, Owed, read
 
 _log = logging.getLogger(__name__)
 

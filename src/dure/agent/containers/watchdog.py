@@ -28,7 +28,8 @@ from dure.agent.containers.thawing import SETTLE_S, Thawed, Thawer, settle
 from dure.agent.lock import AlreadyRunningError
 from dure.domain.containers import PauseWay
 from dure.domain.errors import DureError, InputError
-from dure.runtimes.journal import Follower, Journal, JournalBusyError, JournalLock, Owed
+from dure.runtimes.journal import Journal, JournalBusyError, JournalLock
+from dure.runtimes.journal_records import Follower, Owed
 
 _log = logging.getLogger(__name__)
 
