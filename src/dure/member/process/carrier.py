@@ -368,10 +368,13 @@ class ProcessCarrier:
         watched = self._watched.get(instance)
         if watched is None:
             return
-        try:
-            await asyncio.to_thread(watched.folder.request, number)
-        except (FileProblem, OSError) as error:
-            raise DureError(f"{instance} cannot be asked for a checkpoint ({error})") from error
+        async with watched.lock:
+            if self._watched.get(instance) is not watched:
+                return  # its folder is gone, and must not be made again by what is written there
+            try:
+                await asyncio.to_thread(watched.folder.request, number)
+            except (FileProblem, OSError) as error:
+                raise DureError(f"{instance} cannot be asked for a checkpoint ({error})") from error
 
     async def forget(self, instance: InstanceId) -> None:
         """Remove what is left of an instance that is over."""
