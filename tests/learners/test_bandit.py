@@ -17,7 +17,7 @@ def test_a_library_that_is_not_there_is_said_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "river.bandit", None)
-    with pytest.raises(DureError, match=r"dure\[learn\]"):
+    with pytest.raises(DureError, match=r"\.\[learn\]"):
         river_bandit(3)
 
 

@@ -19,7 +19,7 @@ def test_a_library_that_is_not_there_is_said_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "river.drift", None)
-    with pytest.raises(DureError, match=r"dure\[learn\]"):
+    with pytest.raises(DureError, match=r"\.\[learn\]"):
         river.RiverChange()
 
 

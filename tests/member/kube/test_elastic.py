@@ -78,6 +78,21 @@ def test_a_signal_makes_a_service_of_pods_larger_and_one_kept_warm_serves_at_onc
     asyncio.run(scenario())
 
 
+def test_instances_of_a_service_are_told_with_the_addresses_of_their_pods(bed: KubeBed) -> None:
+    async def scenario() -> None:
+        async with centre(silence_s=30.0) as made, member(bed, made):
+            await made.until("a link", lambda: made.reports)
+            chat = service(bed, made)
+            chat = replace(chat, program=replace(chat.program, port=8080))
+            await made.want(chat)
+            await made.until("one that serves", lambda: ready(made, chat) == 1)
+            (pod,) = pods(bed)
+            (told,) = made.told[chat.key].instances
+            assert told.address == f"{pod['status']['podIP']}:8080"
+
+    asyncio.run(scenario())
+
+
 def test_a_node_is_emptied_new_first_and_then_divided(bed: KubeBed, tmp_path: Path) -> None:
     config = tmp_path / "member.yaml"
     config.write_text("partitioner: mig-manager\n")
