@@ -48,6 +48,7 @@ test-docker: native ## queue, pause and thaw real containers, on the emulator; a
 
 test-kube: $(READY) ## run against a real Kubernetes, which the first call builds; as root it installs haproxy
 	tools/build_kube > /dev/null || test -z "$$DURE_REQUIRE_KUBE"
+	tools/get_gateway_crds > /dev/null || test -z "$$DURE_REQUIRE_KUBE"
 	for other in helm kueue; do \
 	    test "$$DURE_REQUIRE_KUBE" = 1 || tools/build_$$other > /dev/null \
 	        || test "$$DURE_REQUIRE_KUBE" != all || exit 1; done
