@@ -23,6 +23,7 @@ from dure.api.tenancy import TenantSpec
 from dure.client.fleet import FleetClient, calls
 from dure.client.fleet.config import Context
 from dure.domain.fleet.lifecycle import JobPhase
+from dure.member.process.folders import Folder
 from tests.e2e.conftest import DURE, LIMIT_S
 from tests.kube.ports import free_port
 
@@ -162,6 +163,11 @@ class Fleet:
         for begun in (self.folder / "state").glob("*/instances/*/begun"):
             with contextlib.suppress(ValueError, ProcessLookupError):
                 os.kill(int(begun.read_text().partition(" ")[0]), signal.SIGKILL)
+            folder = Folder(begun.parent)
+            end = time.monotonic() + LIMIT_S
+            while folder.supervised() and time.monotonic() < end:
+                time.sleep(0.01)
+            folder.kill_left_over()  # its program, too
 
 
 _Kind = TypeVar("_Kind", bound=Fleet)
