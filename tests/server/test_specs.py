@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -134,11 +135,15 @@ def test_a_policy_changes_what_it_says_and_nothing_else() -> None:
             "carbonBudgetKg": 2.0,
             "period": "24h",
         },
+        created_ns=7,
     )
     policy, default = specs.policy_of(row), specs.policy_of(None)
     assert policy.training.carbon_per_tonne == policy.batch.carbon_per_tonne == 100.0
     assert (policy.batch.cool_down_ns, policy.reclaim_after_ns) == (2 * HOUR_NS, None)
     assert (policy.carbon_budget_g, policy.period_ns) == (2000.0, 24 * HOUR_NS)
+    assert policy.period_start_ns == row.created_ns == 7
+    dated = replace(row, spec={"periodStart": "1970-01-01T01:00:00Z"})
+    assert specs.policy_of(dated).period_start_ns == HOUR_NS
     assert policy.serving.defer is default.serving.defer is False
 
 

@@ -11,6 +11,7 @@ from dure.api.base import (
     Duration,
     Line,
     LowerName,
+    Moment,
     Name,
     Positive,
     Size,
@@ -64,7 +65,10 @@ class PolicySpec(Document):
     migrate: bool | None = None
     forecast: bool | None = None
     carbon_budget_kg: AtLeastZero | None = None
+    """Of the whole fleet in every period."""
     period: Duration | None = None
+    period_start: Moment | None = None
+    """When one of the periods begins, one after the other; left out: when the policy was made."""
     most_moves: WholeFromZero | None = None
     most_preemptions: WholeFromZero | None = None
     local_moves_at_once: WholeFromZero | None = None

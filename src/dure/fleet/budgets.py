@@ -45,15 +45,15 @@ class BudgetBook:
         self,
         tenants: Mapping[TenantId, tuple[float, float]],
         teams: Mapping[TeamKey, tuple[float, float]],
+        fleet_g: float,
     ) -> None:
         """Money and grams used of each budget, said by one who keeps their periods: from now on
-        they start again only when that is said anew. What the fleet used stays as it was."""
+        they start again only when that is said anew. And grams of the fleet in its own period."""
         self.kept_elsewhere = True
-        counted_g = float(self.grams.sum())
         for row, tenant in enumerate(self.tenants):
             self.money[row], self.grams[row] = tenants.get(tenant.id, (0.0, 0.0))
         self.by_team = dict(teams)
-        self.before_g += float(self.grams.sum()) - counted_g
+        self.before_g = float(self.grams.sum()) + self.idle_g - fleet_g
 
     def set_tenant(self, tenant: FleetTenant) -> int:
         """Make a tenant known, or change its budget."""

@@ -87,7 +87,8 @@ class GlobalMachine:
         # News from a cluster that was cut off is older than what is known: the clock stays.
         state.now_ns = state.adaptation.now_ns = max(state.now_ns, event.now_ns)
         if state.start_ns is None:
-            state.start_ns = event.now_ns
+            state.start_ns = state.policy.period_of(event.now_ns)
+            state.adaptation.pacer.seen_ns = event.now_ns
         instructions = self._handlers[type(event)](event)
         if self.settings.validate:
             self.validate()
@@ -140,6 +141,8 @@ class GlobalMachine:
     def _policy_set(self, event: PolicySet) -> list[GlobalInstruction]:
         if event.policy != self.state.policy:
             self.state.policy = event.policy
+            if event.policy.period_start_ns is not None:
+                self.state.start_ns = event.policy.period_of(self.state.now_ns)
             self.state.waiting.wake(list(self.state.waiting.waiting()))
         return []
 

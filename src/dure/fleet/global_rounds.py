@@ -112,8 +112,9 @@ class GlobalRounds:
         book.surcharge = None
         if not state.policy.congestion.frozen:
             book.surcharge = state.adaptation.signals.surcharge(state.sites.sites_of, state.worth())
-        if state.now_ns - self._start_ns >= state.policy.period_ns:
-            state.start_ns = self._start_ns + state.policy.period_ns
+        periods = (state.now_ns - self._start_ns) // state.policy.period_ns
+        if periods > 0:
+            state.start_ns = self._start_ns + periods * state.policy.period_ns
             state.budgets.new_period()
             state.adaptation.pacer.new_period(state.now_ns)
         if state.policy.carbon_budget_g is not None:

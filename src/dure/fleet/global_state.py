@@ -135,7 +135,7 @@ class GlobalState:
     price_forecast: SeriesForecasts = field(init=False)
     now_ns: int = 0
     start_ns: int | None = None
-    """When the first event came: the start of the budgets' period."""
+    """When the present period of budgets began."""
     _tracked: int = 0
     """Workloads ever known."""
     _outlook: Outlook | None = None

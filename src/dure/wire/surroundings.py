@@ -87,6 +87,7 @@ policy = record(
     forecast=flag(),
     carbon_budget_g=maybe(amount),
     period_ns=whole(1),
+    period_start_ns=maybe(moment()),
     submissions_ns=maybe(count),
     most_moves=count,
     most_preemptions=count,

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dure.api.base import moment_text
 from dure.domain.fleet.accounts import TenantKind
 from dure.domain.fleet.events import RoundDue, SpendObserved
 from dure.domain.ids import TenantId
@@ -13,7 +14,8 @@ from dure.server.planner.centre import Centre
 from dure.server.planner.following import Follower, read_batch
 from dure.server.planner.loading import Begun, begin
 from dure.server.planner.suspects import Suspects
-from dure.stores.rows import Budget, NewEvent, Tenant
+from dure.server.specs import FLEET_POLICY
+from dure.stores.rows import Budget, NewEvent, Policy, Tenant
 from dure.stores.store import Store
 from tests.server.centres import SPEC, job_row, prepare
 from tests.stores.helpers import asynchronous, charge
@@ -115,3 +117,53 @@ async def test_a_changed_budget_counts_with_what_is_spent_of_it(address: str) ->
         assert left(found.centre, "acme") == (80.0, np.inf)
         assert found.centre.book.outdated == "a budget has changed"
         assert left((await begun(store)).centre, "acme") == (480.0, np.inf)
+
+
+async def carbon_policy(store: Store, began_ns: int, **spec: object) -> None:
+    """A policy with a budget of the whole fleet is in force."""
+    async with store.transaction() as tx:
+        await tx.policies.add(
+            Policy("green", {"carbonBudgetKg": 1.0, "period": "240h", **spec}, created_ns=began_ns)
+        )
+        await tx.policies.add(Policy(FLEET_POLICY, {"policy": "green"}))
+        tx.events.add(NewEvent("policy.changed", "green", ""))
+
+
+@asynchronous
+async def test_the_fleets_carbon_budget_goes_on_where_another_planner_left_it(address: str) -> None:
+    async with Store.open(address) as store:
+        await filled(store)
+        began_ns = time.time_ns() - 35 * DAY_NS
+        await carbon_policy(store, began_ns)
+        for _ in range(2):
+            state = (await begun(store)).centre.machine.state
+            assert state.start_ns == began_ns + 30 * DAY_NS
+            assert state.budgets.used_g == pytest.approx(7.0)
+            assert state.adaptation.pacer.used_g == pytest.approx(7.0)
+            assert state.adaptation.pacer.unreported_g == 0.0  # it was not all just now
+
+
+@asynchronous
+async def test_what_was_emitted_before_the_carbon_budgets_period_is_not_of_it(
+    address: str,
+) -> None:
+    async with Store.open(address) as store:
+        await filled(store)
+        soon = moment_text(time.time_ns() - DAY_NS // 2)
+        await carbon_policy(store, 5, periodStart=soon)
+        state = (await begun(store)).centre.machine.state
+        assert state.budgets.used_g == pytest.approx(0.0)
+        assert left((await begun(store)).centre, "acme") == (80.0, np.inf)
+
+
+@asynchronous
+async def test_another_period_of_the_carbon_budget_is_read_anew(address: str) -> None:
+    async with Store.open(address) as store:
+        await filled(store)
+        found = await begun(store)
+        await carbon_policy(store, time.time_ns())
+        async with store.reading() as tx:
+            batch = await read_batch(tx, found.seq, found.centre)
+        assert batch is not None
+        Follower(found.centre).take(batch)
+        assert found.centre.book.outdated == "the period of the fleet's carbon budget has changed"

@@ -77,6 +77,9 @@ class FleetPolicy:
     """For the whole fleet and period; None: the shadow price alone."""
     period_ns: int = 744 * HOUR_NS
     """Of budgets."""
+    period_start_ns: int | None = None
+    """When one of the periods began; they follow one another without a gap. None: with the first
+    that is heard of the fleet."""
     submissions_ns: int | None = None
     """How long from the start of a period new work is expected to come; None: all of it. What
     paces a budget looks no further ahead for work that is not known yet."""
@@ -94,6 +97,12 @@ class FleetPolicy:
     what tenants above theirs have borrowed; sooner where its deadline asks for it. None: never."""
     dry_run: bool = False
     """Say which migrations would be made, make none."""
+
+    def period_of(self, now_ns: int) -> int:
+        """When the period that a moment lies in began."""
+        if self.period_start_ns is None:
+            return now_ns
+        return now_ns - (now_ns - self.period_start_ns) % self.period_ns
 
     def of(self, kind: WorkloadKind) -> ClassPolicy:
         """The rules of one class."""

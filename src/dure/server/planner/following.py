@@ -19,6 +19,7 @@ from dure.domain.fleet.events import (
     WorkloadStopped,
 )
 from dure.domain.fleet.lifecycle import JobPhase
+from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.protocol import Outcome
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import Budget
@@ -264,6 +265,8 @@ class Follower:
             raise Outdated("rates, egress prices or latencies of the fleet have changed")
         if declared.policy != before.policy:
             centre.feed(PolicySet(centre.now_ns(), declared.policy))
+            if _period(declared.policy) != _period(before.policy):
+                book.outdated = "the period of the fleet's carbon budget has changed"
         edited = any(event.kind == "budget.changed" for event in batch.events)
         if edited or _budgets(declared) != _budgets(before):
             # Not at once: who edits often must not keep others from being planned for. Until then
@@ -309,6 +312,11 @@ class Follower:
             carbon, power = member.cluster.carbon_g_per_kwh, member.cluster.electricity_per_mwh
             now_ns = self._centre.now_ns()
             self._centre.feed(SeriesExtended(now_ns, member.cluster.id, carbon, power))
+
+
+def _period(policy: FleetPolicy) -> tuple[bool, int, int | None]:
+    """What decides which grams count for the fleet's carbon budget."""
+    return policy.carbon_budget_g is not None, policy.period_ns, policy.period_start_ns
 
 
 def _budgets(declared: Declared) -> dict[tuple[TenantId, str], Budget]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.events import ArtefactSeen, OrderFound, SpendObserved, TenantSet
+from dure.domain.fleet.events import ArtefactSeen, OrderFound, TenantSet
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
 from dure.domain.fleet.policy import HOUR_NS
 from dure.domain.fleet.workloads import Workload, WorkloadKind
@@ -87,21 +87,18 @@ def set_tenants(centre: Centre, declared: Declared) -> None:
 
 
 async def _take_spend(tx: Transaction, centre: Centre, budgets: Sequence[Budget]) -> None:
-    """What was spent: by the whole fleet as far back as any budget reaches, and of each budget in
-    its own period."""
-    begins = [
-        each.period_start_ns
-        for each in budgets
-        if each.period_start_ns <= tx.now_ns < each.period_end_ns
-    ]
-    if begins:
-        for tenant, team, money, grams in await tx.charges.totals(min(begins)):
-            centre.feed(SpendObserved(centre.now_ns(), tenant, money, grams, team))
+    """What was spent of each budget, and of the fleet's, in its own period."""
+    state, fleet_g = centre.machine.state, 0.0
+    if state.policy.carbon_budget_g is not None:
+        since_ns = state.policy.period_of(tx.now_ns)
+        fleet_g = sum(grams for _, _, _, grams in await tx.charges.totals(since_ns))
     spent = specs.spent_of(budgets, tx.now_ns)
     nodes = {path.partition("/")[::2]: used for path, used in spent.items()}
-    centre.machine.state.budgets.begin_with(
+    state.adaptation.pacer.used_g = fleet_g
+    state.budgets.begin_with(
         {TenantId(tenant): used for (tenant, team), used in nodes.items() if not team},
         {(TenantId(tenant), team): used for (tenant, team), used in nodes.items() if team},
+        fleet_g,
     )
 
 

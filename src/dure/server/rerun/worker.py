@@ -79,7 +79,8 @@ def perform(task: Task) -> Outcome:
         heard.append(_Heard(mode.make_centre(setting)))
         return heard[0]
 
-    setting = replace(task.setting, policy=task.policy)
+    # What the fleet's budget had left is not known there: its period begins with the run.
+    setting = replace(task.setting, policy=replace(task.policy, period_start_ns=None))
     world, result = run_world(setting, replace(mode, make_centre=make))
     places = {}
     for name, cluster in heard[0].clusters.items():

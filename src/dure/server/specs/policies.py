@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dure.api.base import duration_ns
+from dure.api.base import duration_ns, moment_ns
 from dure.api.policies import ClassPolicy as ClassPolicySpec
 from dure.api.policies import PolicySpec
 from dure.domain.fleet.policy import ClassPolicy, FleetPolicy
@@ -45,6 +45,8 @@ def policy_of(row: rows.Policy | None) -> FleetPolicy:
         changes["carbon_budget_g"] = spec.carbon_budget_kg * _G_PER_KG
     if spec.period is not None:
         changes["period_ns"] = duration_ns(spec.period)
+    start_ns = row.created_ns if spec.period_start is None else moment_ns(spec.period_start)
+    changes["period_start_ns"] = start_ns
     if spec.reclaim_after is not None:
         never = spec.reclaim_after == "never"
         changes["reclaim_after_ns"] = None if never else duration_ns(spec.reclaim_after)

@@ -1252,7 +1252,7 @@ class CongestionRules(_message.Message):
     def __init__(self, damping: _Optional[float] = ..., most_change: _Optional[float] = ..., pinned: _Optional[_Mapping[str, float]] = ..., frozen: _Optional[bool] = ..., enabled: _Optional[bool] = ...) -> None: ...
 
 class FleetPolicy(_message.Message):
-    __slots__ = ("training", "batch", "serving", "congestion", "adapt_latency", "adapt_locality", "locality", "defer", "migrate", "forecast", "carbon_budget_g", "period_ns", "submissions_ns", "most_moves", "most_preemptions", "reclaim_after_ns", "dry_run", "local_moves_at_once", "local_moves_per_hour")
+    __slots__ = ("training", "batch", "serving", "congestion", "adapt_latency", "adapt_locality", "locality", "defer", "migrate", "forecast", "carbon_budget_g", "period_ns", "submissions_ns", "most_moves", "most_preemptions", "reclaim_after_ns", "dry_run", "local_moves_at_once", "local_moves_per_hour", "period_start_ns")
     TRAINING_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     SERVING_FIELD_NUMBER: _ClassVar[int]
@@ -1272,6 +1272,7 @@ class FleetPolicy(_message.Message):
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     LOCAL_MOVES_AT_ONCE_FIELD_NUMBER: _ClassVar[int]
     LOCAL_MOVES_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_START_NS_FIELD_NUMBER: _ClassVar[int]
     training: ClassPolicy
     batch: ClassPolicy
     serving: ClassPolicy
@@ -1291,7 +1292,8 @@ class FleetPolicy(_message.Message):
     dry_run: bool
     local_moves_at_once: int
     local_moves_per_hour: int
-    def __init__(self, training: _Optional[_Union[ClassPolicy, _Mapping]] = ..., batch: _Optional[_Union[ClassPolicy, _Mapping]] = ..., serving: _Optional[_Union[ClassPolicy, _Mapping]] = ..., congestion: _Optional[_Union[CongestionRules, _Mapping]] = ..., adapt_latency: _Optional[bool] = ..., adapt_locality: _Optional[bool] = ..., locality: _Optional[bool] = ..., defer: _Optional[bool] = ..., migrate: _Optional[bool] = ..., forecast: _Optional[bool] = ..., carbon_budget_g: _Optional[float] = ..., period_ns: _Optional[int] = ..., submissions_ns: _Optional[int] = ..., most_moves: _Optional[int] = ..., most_preemptions: _Optional[int] = ..., reclaim_after_ns: _Optional[int] = ..., dry_run: _Optional[bool] = ..., local_moves_at_once: _Optional[int] = ..., local_moves_per_hour: _Optional[int] = ...) -> None: ...
+    period_start_ns: int
+    def __init__(self, training: _Optional[_Union[ClassPolicy, _Mapping]] = ..., batch: _Optional[_Union[ClassPolicy, _Mapping]] = ..., serving: _Optional[_Union[ClassPolicy, _Mapping]] = ..., congestion: _Optional[_Union[CongestionRules, _Mapping]] = ..., adapt_latency: _Optional[bool] = ..., adapt_locality: _Optional[bool] = ..., locality: _Optional[bool] = ..., defer: _Optional[bool] = ..., migrate: _Optional[bool] = ..., forecast: _Optional[bool] = ..., carbon_budget_g: _Optional[float] = ..., period_ns: _Optional[int] = ..., submissions_ns: _Optional[int] = ..., most_moves: _Optional[int] = ..., most_preemptions: _Optional[int] = ..., reclaim_after_ns: _Optional[int] = ..., dry_run: _Optional[bool] = ..., local_moves_at_once: _Optional[int] = ..., local_moves_per_hour: _Optional[int] = ..., period_start_ns: _Optional[int] = ...) -> None: ...
 
 class Budget(_message.Message):
     __slots__ = ("money", "carbon_g")
