@@ -18,7 +18,7 @@ from dure.member.core import books
 from dure.member.core.desk import Desk
 from dure.member.ports import InventoryChanged, Life, Seen, Sight, Start, Synced
 from dure.member.runtime import Member
-from tests.member.core.factories import CLUSTER, a_job, inventory, surroundings
+from tests.member.core.factories import CLUSTER, a_job, inventory, released, surroundings
 
 LIMIT_S = 60.0
 HOUR_NS = 3600 * NS_PER_S
@@ -58,6 +58,7 @@ class Cluster:
                 placement=one.placement,
                 desired=one.desired,
                 devices=one.devices,
+                started_ns=FleetClock.host_ns(),
             )
             self.objects[one.instance] = seen
             self._changed.put_nowait(seen)
@@ -189,5 +190,27 @@ def test_the_time_of_the_fleet_goes_on_over_the_death_of_a_member() -> None:
             assert abs(member.clock.ahead_ns() - HOUR_NS) < NS_PER_S
             while cluster.objects:  # nobody has heard of it since
                 await asyncio.sleep(0.1)
+
+    asyncio.run(scenario())
+
+
+def test_a_program_that_its_node_stamped_by_the_calendar_uses_no_more_in_a_fleet_ahead_of_it() -> (
+    None
+):
+    async def scenario() -> None:
+        cluster, job = Cluster(), a_job("a")
+        async with member_of(cluster) as member:
+            member.hear_time(member.clock.host_ns() + HOUR_NS)
+            await want(member, 1, job)
+            while not cluster.objects:
+                await asyncio.sleep(0.02)
+            await want(member, 2, released(job))
+            while cluster.objects or member.desk.instance(job.key, 0) is not None:
+                await asyncio.sleep(0.02)
+            report = await member.news(whole=True)
+            assert report is not None
+            (usage,) = report.usage
+            assert usage.device_us < LIMIT_S * 10**6
+            assert abs(usage.until_ns - member.clock.now_ns()) < LIMIT_S * NS_PER_S
 
     asyncio.run(scenario())

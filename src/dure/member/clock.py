@@ -25,6 +25,10 @@ class FleetClock:
         """How much it is ahead of the host's calendar."""
         return self.now_ns() - self.host_ns()
 
+    def of_host(self, host_ns: int | None) -> int | None:
+        """A moment of the host's calendar, in the fleet's time; None: there is none."""
+        return None if host_ns is None else host_ns + self.ahead_ns()
+
     def begin(self, now_ns: int) -> None:
         """It is so late now; to be called before anybody has asked."""
         self._offset_ns = now_ns - time.monotonic_ns()

@@ -52,6 +52,7 @@ class Seen:
     why: str = ""
     exit_code: int | None = None
     started_ns: int | None = None
+    """By the calendar of its node; the core is told in the fleet's time. Likewise its end."""
     ended_ns: int | None = None
     devices: tuple[int, ...] | None = None
     """As `Start.devices` had them; None where the object does not tell."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from dure.domain.errors import DureError
@@ -22,6 +23,8 @@ from dure.member.ports import (
     Memory,
     PartitionFailedError,
     PartitionRefusedError,
+    Seen,
+    Sight,
     Unreachable,
     Warned,
 )
@@ -112,7 +115,7 @@ class Member:
         while True:
             try:
                 async for sight in self.carrier.watch():
-                    self.desk.see(sight, self.clock.now_ns())
+                    self.desk.see(self._timed(sight), self.clock.now_ns())
                     if self.desk.synced:
                         self._ready.set()
                         backoff.reset()
@@ -121,6 +124,13 @@ class Member:
                 _log.warning("the cluster cannot be seen: %s", error)
                 self.desk.see(Unreachable(str(error)), self.clock.now_ns())
             await asyncio.sleep(backoff.next_s())
+
+    def _timed(self, sight: Sight) -> Sight:
+        """A sight with its moments in the fleet's time: nodes stamp by the calendar."""
+        if not isinstance(sight, Seen):
+            return sight
+        began_ns, ended_ns = map(self.clock.of_host, (sight.started_ns, sight.ended_ns))
+        return replace(sight, started_ns=began_ns, ended_ns=ended_ns)
 
     async def _every(self, period_s: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:

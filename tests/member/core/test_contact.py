@@ -6,6 +6,7 @@ from tests.member.core.factories import (
     Bench,
     a_job,
     a_service,
+    put_forward,
     released,
     seconds,
 )
@@ -88,13 +89,6 @@ def test_that_the_time_is_put_forward_does_not_make_a_lost_contact_a_fresh_one()
     assert not bench.ending
     bench.wait(2)
     assert [name.workload for name in bench.ending] == ["a"]
-
-
-def put_forward(bench: Bench, s: float) -> None:
-    """The centre says that it is so much later."""
-    bench.now_ns += seconds(s)
-    bench.ahead_ns += seconds(s)
-    bench.desk.put_forward(seconds(s))
 
 
 def test_what_was_done_while_the_member_was_dead_is_done_however_long_the_silence() -> None:

@@ -5,7 +5,15 @@ from dataclasses import replace
 from dure.domain.fleet.protocol import Outcome, Report, Usage
 from dure.member.core.meters import BEHIND_NS
 from dure.member.ports import Life
-from tests.member.core.factories import Bench, a_job, a_service, key, released, seconds
+from tests.member.core.factories import (
+    Bench,
+    a_job,
+    a_service,
+    key,
+    put_forward,
+    released,
+    seconds,
+)
 
 
 def told(bench: Bench, *, whole: bool = True) -> dict[str, Usage]:
@@ -116,3 +124,33 @@ def test_what_runs_is_saved_now_and_then_in_case_it_vanishes() -> None:
         assert told(bench, whole=False)
         bench.wait(1)
     assert int(bench.memory["usage/a/1"]["milli_ns"]) >= 2 * 1000 * seconds(590)
+
+
+def test_that_the_fleet_s_time_is_put_forward_is_no_use_not_over_deaths_of_members_either() -> None:
+    bench = Bench()
+    bench.plan(a_job("a"))
+    bench.run_all()
+    bench.wait(100)
+    put_forward(bench, 3600)
+    bench.act()
+    bench.wait(100)
+    assert told(bench)["a"].device_us == 200 * 10**6 - BEHIND_NS // 1000
+    bench.start()
+    bench.wait(100)
+    assert told(bench)["a"].device_us == 300 * 10**6 - BEHIND_NS // 1000
+
+
+def test_what_runs_on_where_the_calendar_was_set_back_is_counted_from_there() -> None:
+    bench = Bench()
+    bench.plan(a_job("a"))
+    bench.run_all()
+    bench.wait(500)
+    bench.wait(1)
+    saved = int(bench.memory["usage/a/1"]["milli_ns"]) // 10**6
+    assert saved == 490 * 10**6
+    bench.ahead_ns += seconds(400)
+    bench.start()
+    assert bench.ahead_ns == 0
+    put_forward(bench, 400)
+    bench.wait(100)
+    assert told(bench)["a"].device_us == saved + 100 * 10**6 - BEHIND_NS // 1000

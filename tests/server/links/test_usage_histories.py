@@ -1,11 +1,12 @@
 """Random histories of a member and its centre: all that was used is counted, and nothing twice.
 
 Instances begin and end, members die before or after they saved, reports are lost, come late or
-twice, the centre is away. The truth is what the cluster's own stamps say.
+twice, the centre is away, or says that it is later than its cluster has it. The truth is what the
+cluster's own stamps say.
 """
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.protocol import AttemptKey, Usage
 from dure.domain.ids import WorkloadId
 from dure.member.core.held import Hand
-from dure.member.core.meters import Meters
+from dure.member.core.meters import FORWARD_NS, Meters
 from dure.server.links.pricing import told
 from dure.stores.rows import Attempt, Meter
 
@@ -29,6 +30,9 @@ class History:
     """A cluster, the meters of its present member, and what the centre has stored."""
 
     now_ns: int = BEGIN_NS
+    """In the fleet's time."""
+    ahead_ns: int = 0
+    """Of the cluster's calendar, by which instances are stamped."""
     hands: dict[InstanceId, Hand] = field(default_factory=dict)
     meters: Meters = field(default_factory=Meters)
     saved: dict[str, Any] = field(default_factory=dict)
@@ -40,14 +44,28 @@ class History:
     def begin(self, key: AttemptKey, devices: int, milli: int) -> None:
         name = InstanceId(key.job, key.attempt, len(self.hands))
         place = Placement(0, tuple(range(devices)), compute_milli=milli)
-        hand = Hand(name, "n0", tuple(range(devices)), place, asked=True, started_ns=self.now_ns)
+        hand = Hand(name, "n0", tuple(range(devices)), place, asked=True)
+        hand.started_ns = self.now_ns - self.ahead_ns
         self.hands[name] = hand
-        self.meters.begin(key, hand, self.now_ns)
+        self.meters.begin(key, self.seen(hand), self.now_ns)
 
     def end(self, hand: Hand, *, seen: bool) -> None:
-        hand.ended_ns = self.now_ns
+        hand.ended_ns = self.now_ns - self.ahead_ns
         if seen:
-            self.meters.end(_key(hand), hand, self.now_ns, gone=False)
+            self.meters.end(_key(hand), self.seen(hand), self.now_ns, gone=False)
+
+    def seen(self, hand: Hand) -> Hand:
+        """An instance as its member sees it: with stamps in the fleet's time."""
+        assert hand.started_ns is not None
+        ended_ns = None if hand.ended_ns is None else hand.ended_ns + self.ahead_ns
+        return replace(hand, started_ns=hand.started_ns + self.ahead_ns, ended_ns=ended_ns)
+
+    def put_forward(self, jump_ns: int) -> None:
+        """The centre says that it is so much later; what has to be safe then is saved."""
+        self.now_ns += jump_ns
+        self.ahead_ns += jump_ns
+        self.meters.put_forward(jump_ns)
+        self.save()
 
     def running(self) -> list[Hand]:
         return [hand for hand in self.hands.values() if hand.ended_ns is None]
@@ -62,16 +80,16 @@ class History:
     def die(self) -> None:
         """A new member: it knows what was saved, and sees what its cluster has."""
         self.meters, self.under_way = Meters(), []
-        self.meters.load(copy.deepcopy(self.saved))
+        self.meters.load(copy.deepcopy(self.saved), self.now_ns)
         seen: dict[AttemptKey, set[int]] = {}
         for hand in self.hands.values():
             seen.setdefault(_key(hand), set()).add(hand.id.index)
         self.meters.keep_only(seen)
         for hand in self.hands.values():
             if hand.ended_ns is None:
-                self.meters.begin(_key(hand), hand, self.now_ns)
+                self.meters.begin(_key(hand), self.seen(hand), self.now_ns)
             else:
-                self.meters.end(_key(hand), hand, self.now_ns, gone=False)
+                self.meters.end(_key(hand), self.seen(hand), self.now_ns, gone=False)
 
     def tell(self, *, whole: bool) -> None:
         for hand in self.running():
@@ -124,6 +142,7 @@ steps = st.lists(
             st.just("whole"), st.sampled_from(KEYS), st.integers(1, 10**12), st.booleans()
         ),
         st.tuples(st.just("wait"), st.integers(1, 10**14)),
+        st.tuples(st.just("forward"), st.integers(FORWARD_NS, 10**13)),
         st.sampled_from(
             [("save",), ("die",), ("cut",), ("tell", False), ("tell", True), ("store", True),
              ("store", False)]
@@ -149,6 +168,8 @@ def play(history: History, step: tuple[Any, ...]) -> None:
                 history.save()
         case ("wait", length_ns):
             history.now_ns += length_ns
+        case ("forward", jump_ns):
+            history.put_forward(jump_ns)
         case ("save",):
             history.save()
         case ("die",):

@@ -35,6 +35,7 @@ from dure.member.core.held import Hand, Held
 from dure.member.core.intake import Intake
 from dure.member.core.lives import Lives
 from dure.member.core.loads import Loads
+from dure.member.core.meters import FORWARD_NS
 from dure.member.core.stage import Stage
 from dure.member.core.teller import Teller
 from dure.member.ports import (
@@ -102,7 +103,7 @@ class Desk:
         self._now_ns = now_ns = self._contact.load(kept, host_ns)
         self._intake.load(entries, desires)
         self.divisions.load(entries)
-        self.books.meters.load(entries)
+        self.books.meters.load(entries, now_ns)
         if self.stage.surroundings is not None:
             self.divisions.want(self.stage.surroundings.partitions, now_ns)
         return now_ns
@@ -238,6 +239,8 @@ class Desk:
     def put_forward(self, jump_ns: int) -> None:
         """The fleet's time was put forward by the centre; to be called before it is next told."""
         self._contact.put_forward(jump_ns)
+        self.books.meters.put_forward(jump_ns)
+        self._intake.head_changed |= jump_ns >= FORWARD_NS
 
     def heard(self, report: Report) -> None:
         """The centre has stored a report."""

@@ -4,6 +4,9 @@ A meter only grows, and the centre charges by how much it grew. So it may be tol
 the next member. Counting goes on from what was saved: of an instance that still runs that is right
 even if the save is old, since the time in between is counted again on the same meter. Of one that
 vanished while no member was there, nobody knows more than the last save.
+
+All moments are in the fleet's time. That the centre puts it forward is no use: what runs is counted
+from as much later on.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +25,9 @@ _SAVED_NS = 300 * NS_PER_S
 BEHIND_NS = 10 * NS_PER_S
 """What runs is counted up to so long ago: its end is stamped by its node, whose clock may be behind
 this one, and what was counted beyond that could not be taken back."""
+FORWARD_NS = NS_PER_S
+"""From so much on, that the fleet's time was put forward is saved with the meters at once: the next
+member would bill the difference."""
 _PER_US = WHOLE_MILLI * 1000
 """Thousandths of a device in use for a nanosecond, in one device-microsecond."""
 
@@ -138,6 +144,14 @@ class Meters:
             meter.saved_ns = now_ns
             self._unsaved.add(key)
 
+    def put_forward(self, jump_ns: int) -> None:
+        """The centre put the fleet's time forward: nothing was used in that."""
+        for key, meter in self._meters.items():
+            for one in meter.running.values():
+                one.counted_ns += jump_ns
+            if meter.running and jump_ns >= FORWARD_NS:
+                self._unsaved.add(key)
+
     def keep_only(self, present: Mapping[AttemptKey, set[int]]) -> None:
         """Everything in the cluster was seen: what else ran is over since nobody knows when."""
         for key, meter in self._meters.items():
@@ -192,12 +206,15 @@ class Meters:
         self._dropped.clear()
         return changed, removed
 
-    def load(self, entries: Mapping[str, Any]) -> None:
-        """Remember what an earlier member counted."""
+    def load(self, entries: Mapping[str, Any], now_ns: int) -> None:
+        """Remember what an earlier member counted; where the fleet's time is not known to be as
+        late as then, what runs is counted from now on."""
         for name, found in entries.items():
             if name.startswith(f"{_ENTRY}/"):
                 _, job, attempt = name.split("/")
-                self._meters[AttemptKey(WorkloadId(job), int(attempt))] = _read(found)
+                meter = self._meters[AttemptKey(WorkloadId(job), int(attempt))] = _read(found)
+                for one in meter.running.values():
+                    one.counted_ns = min(one.counted_ns, now_ns)
 
 
 def _milli(hand: Hand) -> int:
