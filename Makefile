@@ -12,6 +12,8 @@ FIGURES := $(filter-out bench/record_%.py bench/kernel.py bench/node.py,$(wildca
 # These read public traces, which are not shipped: make bench DATA=FOLDER
 DATA_FIGURES := bench/fleet.py bench/packing.py bench/risk.py
 export PYTHON
+# The tests start hundreds of programs: each would compile its sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help native demo test test-slow test-faults test-docker test-kube test-services test-fleet test-browser test-soak check bench docs clean
