@@ -12,7 +12,8 @@ import pytest
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Order, Placement, Site
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import Desired, Inventory, Partition
+from dure.domain.fleet.protocol.desired import Desired, Partition
+from dure.domain.fleet.protocol.reports import Inventory
 from dure.domain.fleet.workloads import Demand, Gang, Service, Work, Workload, WorkloadKind
 from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.member.ports import (

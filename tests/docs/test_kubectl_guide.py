@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from dure.api.crds import CHANGEABLE, KINDS, NOT_SAID
 from dure.cli.main import app
-from dure.domain.fleet.protocol import Wish
+from dure.domain.fleet.protocol.wishes import Wish
 from dure.member.door import wording
 from dure.server.links.wishing import spec_of
 

@@ -7,7 +7,7 @@ from dure.domain.fleet.clusters import Cluster, ClusterClass, NodeGroup, Tariff
 from dure.domain.fleet.decisions import Placement
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.money import ExchangeRates
-from dure.domain.fleet.protocol import InstanceStatus
+from dure.domain.fleet.protocol.reports import InstanceStatus
 from dure.domain.fleet.series import HOUR_NS, Series
 from dure.domain.ids import ClusterId
 from dure.domain.units import GIB

@@ -10,7 +10,7 @@ import pytest
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import Desired, Partition, Plan
+from dure.domain.fleet.protocol.desired import Desired, Partition, Plan
 from dure.domain.units import NS_PER_S
 from dure.member import runtime
 from dure.member.clock import FleetClock

@@ -12,33 +12,29 @@ import grpc
 
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import Placement, Site, SiteSummary
-from dure.domain.fleet.protocol import (
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Plan, PlanAnswer, Refusal, Want
+from dure.domain.fleet.protocol.link import (
     Ack,
-    AttemptKey,
-    AttemptStatus,
-    Desired,
     Goodbye,
     Hello,
-    InstanceStatus,
-    Inventory,
     LogCancel,
     LogChunk,
     LogRequest,
     MemberWord,
-    NodeFact,
-    Outcome,
     Ping,
-    Plan,
-    PlanAnswer,
-    Refusal,
-    Report,
-    RunPhase,
-    Standing,
-    Standings,
-    Usage,
-    Want,
     Welcome,
 )
+from dure.domain.fleet.protocol.reports import (
+    AttemptStatus,
+    InstanceStatus,
+    Inventory,
+    NodeFact,
+    Outcome,
+    Report,
+    RunPhase,
+    Usage,
+)
+from dure.domain.fleet.protocol.wishes import Standing, Standings
 from dure.domain.ids import ClusterId
 from dure.domain.units import GIB
 from dure.server.links.service import SERVICE

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import AttemptKey, Desired, Partition
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Partition
 from dure.domain.ids import ClusterId
 from dure.member.clock import FleetClock
 from dure.member.core.desk import Desk

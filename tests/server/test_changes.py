@@ -8,7 +8,8 @@ import pytest
 
 from dure.domain.fleet.decisions import Order, Site
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
-from dure.domain.fleet.protocol import AttemptKey, Outcome, Plan, PlanAnswer, Refusal, Want
+from dure.domain.fleet.protocol.desired import AttemptKey, Plan, PlanAnswer, Refusal, Want
+from dure.domain.fleet.protocol.reports import Outcome
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.server import specs
 from dure.server.changes import Ending, read_changes

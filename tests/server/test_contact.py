@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from dure.domain.fleet.lifecycle import AttemptState, ClusterState, JobPhase
-from dure.domain.fleet.protocol import AttemptKey, Outcome, RunPhase, Want
+from dure.domain.fleet.protocol.desired import AttemptKey, Want
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
 from tests.server.centres import QUICK, World, world
 from tests.server.members import FakeMember, linked
 from tests.stores.helpers import asynchronous

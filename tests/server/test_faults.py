@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dure.domain.fleet.lifecycle import JobPhase
-from dure.domain.fleet.protocol import Outcome, RunPhase
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
 from dure.server.core import running
 from dure.server.main import prepared
 from dure.stores.bus.nats import NatsBus

@@ -7,7 +7,8 @@ import pytest
 
 from dure.domain.fleet.decisions import Placement
 from dure.domain.fleet.lifecycle import AttemptState
-from dure.domain.fleet.protocol import AttemptKey, AttemptStatus, InstanceStatus, RunPhase
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.reports import AttemptStatus, InstanceStatus, RunPhase
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
 from dure.server.handover import Pace, shares

@@ -9,7 +9,8 @@ import pytest
 
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
 from dure.domain.fleet.programs import Thing
-from dure.domain.fleet.protocol import AttemptKey, Outcome, RunPhase, Want
+from dure.domain.fleet.protocol.desired import AttemptKey, Want
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
 from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.server.core import running
 from dure.stores.bus.nats import NatsBus

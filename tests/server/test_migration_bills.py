@@ -9,7 +9,7 @@ import pytest
 from dure.domain.fleet.amounts import MICRO
 from dure.domain.fleet.lifecycle import ClusterState
 from dure.domain.fleet.migrations import MoveStep
-from dure.domain.fleet.protocol import Want
+from dure.domain.fleet.protocol.desired import Want
 from dure.stores.rows import NewEvent, Policy
 from tests.server.members import used
 from tests.server.test_migrations import TRAINING, Fleet, fleet

@@ -12,7 +12,8 @@ import pytest
 
 from dure.domain.fleet.lifecycle import AttemptState, ClusterState, JobPhase
 from dure.domain.fleet.migrations import MoveKind, MoveStep
-from dure.domain.fleet.protocol import AttemptKey, Desired, Outcome, RunPhase, Want
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Want
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
 from dure.server.links.routing import RouteSource
 from dure.server.planner.deeds import ASKED
 from dure.server.settings import ServerSettings
@@ -166,7 +167,7 @@ async def _opened(here: World, member: FakeMember) -> None:
 
 async def _keep_in_touch(*members: FakeMember) -> None:
     """As members do: what an old word says counts no more."""
-    from dure.domain.fleet.protocol import Ping
+    from dure.domain.fleet.protocol.link import Ping
 
     while True:
         for member in members:

@@ -1,7 +1,8 @@
 """From a wish to a divided node, over a real link; and what members warn of."""
 
 from dure.domain.fleet.lifecycle import PartitionPhase
-from dure.domain.fleet.protocol import Partition, PartitionStatus
+from dure.domain.fleet.protocol.desired import Partition
+from dure.domain.fleet.protocol.reports import PartitionStatus
 from dure.stores import rows
 from tests.server.centres import world
 from tests.server.members import FakeMember, linked

@@ -4,7 +4,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
-from dure.domain.fleet.protocol import Goodbye, Outcome, RunPhase
+from dure.domain.fleet.protocol.link import Goodbye
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
 from dure.server.core import running
 from dure.stores.bus.local import LocalBus
 from dure.stores.store import Store

@@ -14,19 +14,9 @@ from hypothesis import strategies as st
 
 from dure.domain.fleet.decisions import Alternative, Explanation, Order, Site
 from dure.domain.fleet.programs import Mount, Program, Thing
-from dure.domain.fleet.protocol import (
-    Ack,
-    AttemptKey,
-    AttemptStatus,
-    Desired,
-    Hello,
-    LogChunk,
-    Ping,
-    Plan,
-    Report,
-    RunPhase,
-    Surroundings,
-)
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Plan, Surroundings
+from dure.domain.fleet.protocol.link import Ack, Hello, LogChunk, Ping
+from dure.domain.fleet.protocol.reports import AttemptStatus, Report, RunPhase
 from dure.domain.fleet.workloads import Demand, Sla, Work, Workload, WorkloadKind
 from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.wire.codec import (

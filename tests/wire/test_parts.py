@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import AttemptKey, Plan
+from dure.domain.fleet.protocol.desired import AttemptKey, Plan
 from dure.domain.ids import WorkloadId
 from dure.wire.codec import heard_from_centre
 from dure.wire.kinds import WireError

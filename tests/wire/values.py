@@ -15,20 +15,11 @@ from dure.domain.fleet.clusters import NodeGroup, Tariff
 from dure.domain.fleet.decisions import Alternative, Explanation, Order, Placement, SiteSummary
 from dure.domain.fleet.policy import ClassPolicy, FleetPolicy
 from dure.domain.fleet.programs import Program, Thing, ThingKind
-from dure.domain.fleet.protocol import (
-    AccessRequest,
-    AttemptStatus,
-    LoadSignal,
-    LogChunk,
-    Partition,
-    PartitionStatus,
-    Report,
-    ServiceLoad,
-    Standing,
-    Welcome,
-    Wish,
-    WishRefusal,
-)
+from dure.domain.fleet.protocol.desired import Partition
+from dure.domain.fleet.protocol.link import AccessRequest, LogChunk, Welcome
+from dure.domain.fleet.protocol.reports import AttemptStatus, PartitionStatus, Report, ServiceLoad
+from dure.domain.fleet.protocol.services import LoadSignal
+from dure.domain.fleet.protocol.wishes import Standing, Wish, WishRefusal
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import FleetTenant
 from dure.domain.fleet.virtual import SpaceStatus, VirtualCluster

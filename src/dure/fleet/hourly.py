@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.clusters import Cluster
-from dure.domain.fleet.protocol import InstanceStatus
+from dure.domain.fleet.protocol.reports import InstanceStatus
 from dure.domain.fleet.slices import WHOLE_MILLI
 from dure.fleet.terms import W_PER_KW
 

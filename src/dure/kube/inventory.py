@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.programs import Thing
-from dure.domain.fleet.protocol import Inventory, NodeFact
+from dure.domain.fleet.protocol.reports import Inventory, NodeFact
 from dure.domain.ids import TenantId
 from dure.kube import labels as own_labels
 from dure.kube.devices import NodeDevices

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import Desired, Inventory, Partition
+from dure.domain.fleet.protocol.desired import Desired, Partition
+from dure.domain.fleet.protocol.reports import Inventory
 
 RESIZE = "resize:"
 """Feature of an inventory, before the name of a node group: slices there change while in use."""

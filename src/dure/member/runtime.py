@@ -9,7 +9,9 @@ from typing import Any
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.lifecycle import PartitionPhase
-from dure.domain.fleet.protocol import AttemptKey, LoadSignal, Partition, Plan, PlanAnswer, Report
+from dure.domain.fleet.protocol.desired import AttemptKey, Partition, Plan, PlanAnswer
+from dure.domain.fleet.protocol.reports import Report
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.units import NS_PER_S
 from dure.kit.backoff import Backoff
 from dure.kit.tracing import Tracer

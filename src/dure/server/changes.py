@@ -10,7 +10,7 @@ from typing import Any
 
 from dure.domain.fleet.decisions import Order
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
-from dure.domain.fleet.protocol import AttemptStatus, Outcome, Sizing
+from dure.domain.fleet.protocol.reports import AttemptStatus, Outcome, Sizing
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.server.records import CHECKPOINT, YIELDS, order_spec
 from dure.stores.repos.jobs import Standing, Step

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dure.domain.errors import DureError
 from dure.domain.fleet.clusters import Cluster, Fleet
 from dure.domain.fleet.policy import FleetPolicy
-from dure.domain.fleet.protocol import Partition, Surroundings
+from dure.domain.fleet.protocol.desired import Partition, Surroundings
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import FleetTenant, VNodePool
 from dure.domain.fleet.virtual import VirtualCluster

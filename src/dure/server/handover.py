@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dure.domain.fleet.lifecycle import AttemptState
-from dure.domain.fleet.protocol import AttemptStatus, InstanceStatus
+from dure.domain.fleet.protocol.reports import AttemptStatus, InstanceStatus
 from dure.domain.units import NS_PER_S
 from dure.server.records import REPLACES, YIELDS, status_of
 from dure.stores.rows import Attempt

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import AccessAnswer, AttemptKey, LoadSignal
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.link import AccessAnswer
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.ids import ClusterId
 from dure.stores.bus.hints import Hint
 from dure.stores.dump import DumpSummary

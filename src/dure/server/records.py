@@ -6,7 +6,7 @@ from typing import Any
 
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import Explanation, Order, Site, SiteSummary
-from dure.domain.fleet.protocol import AttemptStatus, Inventory
+from dure.domain.fleet.protocol.reports import AttemptStatus, Inventory
 from dure.domain.fleet.tenancy import Allotment
 from dure.domain.fleet.workloads import Workload
 from dure.domain.ids import ClusterId

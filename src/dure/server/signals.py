@@ -13,7 +13,7 @@ from dure.api.jobs import Serving
 from dure.api.loads import LoadReport
 from dure.domain.errors import InputError
 from dure.domain.fleet.lifecycle import AttemptState
-from dure.domain.fleet.protocol import LoadSignal
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_MS, NS_PER_S
 from dure.server.handover import Pace, shares

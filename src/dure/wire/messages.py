@@ -1,44 +1,40 @@
 """Desired sets, answers, reports, and the words of the link itself."""
 
 from dure.domain.fleet.lifecycle import JobPhase, PartitionPhase
-from dure.domain.fleet.protocol import (
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, PlanAnswer, Refusal, Want
+from dure.domain.fleet.protocol.link import (
     AccessAnswer,
     AccessRequest,
     Ack,
-    AttemptKey,
-    AttemptStatus,
-    Desired,
     Goodbye,
     Hello,
-    InstanceStatus,
-    Inventory,
-    LoadSignal,
     LogCancel,
     LogChunk,
     LogRequest,
+    Ping,
+    Welcome,
+)
+from dure.domain.fleet.protocol.reports import (
+    AttemptStatus,
+    InstanceStatus,
+    Inventory,
     NodeFact,
     Outcome,
     PartitionStatus,
-    Ping,
-    PlanAnswer,
-    Refusal,
     Report,
-    RouteBackend,
-    Routes,
     RunPhase,
     ServiceLoad,
+    Sizing,
+    Usage,
+)
+from dure.domain.fleet.protocol.services import (
+    LoadSignal,
+    RouteBackend,
+    Routes,
     ServiceRoute,
     Signals,
-    Sizing,
-    Standing,
-    Standings,
-    Usage,
-    Want,
-    Welcome,
-    Wish,
-    Wishes,
-    WishRefusal,
 )
+from dure.domain.fleet.protocol.wishes import Standing, Standings, Wish, Wishes, WishRefusal
 from dure.domain.fleet.virtual import SpacePhase, SpaceStatus
 from dure.wire.kinds import (
     choice,

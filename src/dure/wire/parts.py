@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dure.domain.fleet.protocol import Plan
+from dure.domain.fleet.protocol.desired import Plan
 from dure.domain.units import MIB
 from dure.wire.codec import to_wire
 from dure.wire.kinds import WireError

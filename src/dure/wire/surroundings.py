@@ -2,7 +2,7 @@
 
 from dure.domain.fleet.clusters import Cluster, ClusterClass, NodeGroup, Tariff
 from dure.domain.fleet.policy import ClassPolicy, CongestionRules, FleetPolicy
-from dure.domain.fleet.protocol import Partition, Surroundings
+from dure.domain.fleet.protocol.desired import Partition, Surroundings
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.tenancy import Allotment, Budget, FleetTenant, Team, VNodePool

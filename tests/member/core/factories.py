@@ -8,18 +8,15 @@ from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import InstanceId, Order, Site
 from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import (
+from dure.domain.fleet.protocol.desired import (
     AttemptKey,
-    AttemptStatus,
     Desired,
-    Inventory,
-    NodeFact,
     Plan,
     PlanAnswer,
-    RunPhase,
     Surroundings,
     Want,
 )
+from dure.domain.fleet.protocol.reports import AttemptStatus, Inventory, NodeFact, RunPhase
 from dure.domain.fleet.workloads import Workload
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.domain.units import GIB, NS_PER_S

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.member.core.actions import Request
 from dure.member.ports import Checkpointed, Progressed
 from tests.member.core.factories import Bench, a_job, released

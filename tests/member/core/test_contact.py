@@ -1,6 +1,6 @@
 """Members without contact to the centre: what is fenced, and what goes on."""
 
-from dure.domain.fleet.protocol import Outcome, RunPhase
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
 from dure.member.ports import Life
 from tests.member.core.factories import (
     Bench,

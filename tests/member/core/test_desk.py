@@ -1,7 +1,8 @@
 """What a member tells, asks for again and finds."""
 
 from dure.domain.fleet.decisions import InstanceId
-from dure.domain.fleet.protocol import Plan, RunPhase, Usage
+from dure.domain.fleet.protocol.desired import Plan
+from dure.domain.fleet.protocol.reports import RunPhase, Usage
 from dure.domain.ids import WorkloadId
 from dure.member.core.actions import Begin, End
 from dure.member.core.meters import BEHIND_NS

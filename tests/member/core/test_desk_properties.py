@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dure.domain.fleet.policy import ClassPolicy, FleetPolicy
-from dure.domain.fleet.protocol import AttemptKey, Desired, Plan, RunPhase, Want
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Plan, Want
+from dure.domain.fleet.protocol.reports import RunPhase
 from dure.domain.ids import WorkloadId
 from dure.member.ports import InventoryChanged, Life, Seen
 from tests.member.core.factories import (

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dure.domain.fleet.lifecycle import PartitionPhase
-from dure.domain.fleet.protocol import Partition, PartitionStatus, Report
+from dure.domain.fleet.protocol.desired import Partition
+from dure.domain.fleet.protocol.reports import PartitionStatus, Report
 from dure.member.core.actions import Action, Divide
 from dure.member.ports import InventoryChanged, Life, Progressed, Warned
 from tests.member.core.factories import Bench, a_job, a_service, inventory, surroundings

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from dure.domain.fleet.clusters import NodeGroup
-from dure.domain.fleet.protocol import Desired, Inventory, LoadSignal, NodeFact, Sizing
+from dure.domain.fleet.protocol.desired import Desired
+from dure.domain.fleet.protocol.reports import Inventory, NodeFact, Sizing
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.fleet.workloads import Demand
 from dure.domain.ids import WorkloadId

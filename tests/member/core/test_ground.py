@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dure.domain.fleet.protocol import RunPhase
+from dure.domain.fleet.protocol.reports import RunPhase
 from dure.member.ports import InventoryChanged, Life, Taken
 from tests.member.core.factories import (
     Bench,

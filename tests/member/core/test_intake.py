@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dure.domain.fleet.protocol import Outcome, Plan, RunPhase
+from dure.domain.fleet.protocol.desired import Plan
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
 from dure.domain.ids import ClusterId
 from dure.member.core.actions import Forget
 from dure.member.ports import Life

@@ -1,6 +1,6 @@
 """Lives of instances: nothing runs twice, and nothing is lost when a member dies."""
 
-from dure.domain.fleet.protocol import Outcome, RunPhase
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
 from dure.member.core.held import Ended
 from dure.member.ports import InventoryChanged, Life
 from tests.member.core.factories import (

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dure.domain.fleet.protocol import Outcome, Report, Usage
+from dure.domain.fleet.protocol.reports import Outcome, Report, Usage
 from dure.member.core.meters import BEHIND_NS
 from dure.member.ports import Life
 from tests.member.core.factories import (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dure.domain.fleet.lifecycle import JobPhase
-from dure.domain.fleet.protocol import Standing, WishRefusal
+from dure.domain.fleet.protocol.wishes import Standing, WishRefusal
 from dure.member.door.book import ASK_AGAIN_S, PENDING_S, DoorBook, Entry
 from dure.member.door.kinds import FINALIZER
 from dure.member.door.wording import EVERY_S, moment

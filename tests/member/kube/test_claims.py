@@ -10,7 +10,7 @@ import pytest
 from dure.domain.errors import DureError
 from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.domain.fleet.slices import ShareMode, SliceTemplate, masks
 from dure.domain.ids import WorkloadId
 from dure.kube.client import KubeClient

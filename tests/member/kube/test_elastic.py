@@ -8,7 +8,9 @@ import pytest
 
 from dure.domain.fleet.decisions import Site
 from dure.domain.fleet.lifecycle import PartitionPhase
-from dure.domain.fleet.protocol import Desired, LoadSignal, Partition, RunPhase, Signals
+from dure.domain.fleet.protocol.desired import Desired, Partition
+from dure.domain.fleet.protocol.reports import RunPhase
+from dure.domain.fleet.protocol.services import LoadSignal, Signals
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.units import NS_PER_S
 from tests.contracts.carriers import desired

@@ -14,15 +14,8 @@ from dure.domain.fleet.decisions import Site
 from dure.domain.fleet.lifecycle import PartitionPhase
 from dure.domain.fleet.policy import FleetPolicy
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import (
-    Desired,
-    NodeFact,
-    Outcome,
-    Partition,
-    PartitionStatus,
-    RunPhase,
-    Surroundings,
-)
+from dure.domain.fleet.protocol.desired import Desired, Partition, Surroundings
+from dure.domain.fleet.protocol.reports import NodeFact, Outcome, PartitionStatus, RunPhase
 from dure.domain.ids import ClusterId
 from dure.kube.requests import Scope
 from dure.kube.resources import PODS, Object

@@ -8,7 +8,7 @@ import pytest
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Order, Site
 from dure.domain.fleet.programs import Mount, Program, Thing
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.domain.fleet.workloads import Demand, Gang, Workload, WorkloadKind
 from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.kube.resources import Object

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dure.domain.fleet.programs import Mount, Program, Thing
-from dure.domain.fleet.protocol import Partition
+from dure.domain.fleet.protocol.desired import Partition
 from dure.kube.errors import KubeForbiddenError
 from dure.kube.resources import CONFIG_MAPS, SECRETS, VOLUME_CLAIMS, Object
 from dure.member.ports import Life, PartitionRefusedError

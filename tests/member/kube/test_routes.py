@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dure.domain.fleet.protocol import RouteBackend, Routes, ServiceRoute
+from dure.domain.fleet.protocol.services import RouteBackend, Routes, ServiceRoute
 from dure.domain.ids import WorkloadId
 from dure.kube.client import KubeClient
 from dure.kube.requests import Scope

@@ -8,19 +8,9 @@ from typing import Any
 
 import grpc
 
-from dure.domain.fleet.protocol import (
-    Ack,
-    AttemptKey,
-    AttemptStatus,
-    CentreWord,
-    Desired,
-    Hello,
-    LogChunk,
-    Plan,
-    PlanAnswer,
-    Report,
-    Welcome,
-)
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Plan, PlanAnswer
+from dure.domain.fleet.protocol.link import Ack, CentreWord, Hello, LogChunk, Welcome
+from dure.domain.fleet.protocol.reports import AttemptStatus, Report
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
 from dure.wire.codec import heard_from_member, to_member

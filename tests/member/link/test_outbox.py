@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from dure.domain.fleet.decisions import Placement
-from dure.domain.fleet.protocol import (
-    AttemptKey,
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.reports import (
     AttemptStatus,
     InstanceStatus,
     Inventory,

@@ -11,7 +11,9 @@ import pytest
 
 from dure.domain.errors import InputError
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import Desired, Goodbye, LogCancel, LogRequest, Outcome, RunPhase
+from dure.domain.fleet.protocol.desired import Desired
+from dure.domain.fleet.protocol.link import Goodbye, LogCancel, LogRequest
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
 from dure.member.link.servers import Server, Trust, server_of
 from dure.member.link.session import Centre as CentreAddress
 from dure.member.main import serve

@@ -12,7 +12,7 @@ from typing import Any
 
 from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.member.ports import Life, Loaded, Progressed, Seen, Sight, Start, Synced
 from dure.member.process.carrier import ProcessCarrier
 from dure.member.process.nodes import Nodes, read_nodes

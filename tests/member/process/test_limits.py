@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.domain.fleet.workloads import Demand
 from dure.domain.units import MIB
 from dure.member.ports import InventoryChanged, Life

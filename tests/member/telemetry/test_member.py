@@ -11,7 +11,7 @@ import pytest
 
 from dure.domain.errors import InputError
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import Plan
+from dure.domain.fleet.protocol.desired import Plan
 from dure.domain.metrics.catalogue import ALL
 from dure.member.clock import FleetClock
 from dure.member.core.desk import Desk

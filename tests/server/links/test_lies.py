@@ -9,12 +9,11 @@ import grpc
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import Site
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
-from dure.domain.fleet.protocol import (
-    AttemptKey,
+from dure.domain.fleet.protocol.desired import AttemptKey, PlanAnswer
+from dure.domain.fleet.protocol.reports import (
     AttemptStatus,
     Inventory,
     Outcome,
-    PlanAnswer,
     Report,
     RunPhase,
     ServiceLoad,

@@ -13,7 +13,9 @@ import pytest
 
 from dure.domain.fleet.accounts import Role
 from dure.domain.fleet.lifecycle import JobPhase
-from dure.domain.fleet.protocol import AttemptKey, Hello, Outcome, Report, RunPhase
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.link import Hello
+from dure.domain.fleet.protocol.reports import Outcome, Report, RunPhase
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.server.links.service import SERVICE
 from dure.server.ports import NotLinkedHere

@@ -9,7 +9,8 @@ import sqlalchemy as sa
 
 from dure.domain.fleet.decisions import Explanation
 from dure.domain.fleet.lifecycle import JobPhase
-from dure.domain.fleet.protocol import AttemptKey, Inventory, NodeFact, Outcome, RunPhase, Usage
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.reports import Inventory, NodeFact, Outcome, RunPhase, Usage
 from dure.server.billing import close_month
 from dure.server.calendar import Calendar
 from dure.stores import tables

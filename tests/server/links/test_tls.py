@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dure.domain.fleet.protocol import Hello
+from dure.domain.fleet.protocol.link import Hello
 from dure.domain.ids import ClusterId
 from dure.server.links.service import SERVICE
 from dure.server.settings import Listening

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import AttemptKey, Usage
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.reports import Usage
 from dure.domain.ids import WorkloadId
 from dure.member.core.held import Hand
 from dure.member.core.meters import FORWARD_NS, Meters

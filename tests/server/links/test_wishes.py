@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from dure.domain.fleet.lifecycle import JobPhase
-from dure.domain.fleet.protocol import Outcome, RunPhase, Standing, Want, Wish, Wishes
+from dure.domain.fleet.protocol.desired import Want
+from dure.domain.fleet.protocol.reports import Outcome, RunPhase
+from dure.domain.fleet.protocol.wishes import Standing, Wish, Wishes
 from dure.server.core import running
 from dure.stores.bus.local import LocalBus
 from dure.stores.repos.access import AuditFilter

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from dure.domain.fleet.programs import Mount, Program, Thing
-from dure.domain.fleet.protocol import Inventory
+from dure.domain.fleet.protocol.reports import Inventory
 from dure.domain.fleet.workloads import Demand, Workload, WorkloadKind
 from dure.domain.ids import ClusterId, TenantId, WorkloadId
 from dure.server.planner.feasible import Offer, judge

@@ -12,7 +12,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from dure.domain.fleet.accounts import Role, TenantKind
-from dure.domain.fleet.protocol import AttemptKey, LoadSignal
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.ids import ClusterId
 from dure.server.ports import NotLinkedHere
 from dure.server.rest.app import build_app

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dure.domain.fleet.clusters import NodeGroup
-from dure.domain.fleet.protocol import Inventory, NodeFact
+from dure.domain.fleet.protocol.reports import Inventory, NodeFact
 from dure.domain.units import GIB
 from dure.server.records import inventory_data, sites_data
 from dure.stores.rows import Cluster

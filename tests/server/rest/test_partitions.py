@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dure.domain.fleet.lifecycle import PartitionPhase
-from dure.domain.fleet.protocol import PartitionStatus
+from dure.domain.fleet.protocol.reports import PartitionStatus
 from dure.server.links.partitions import take_partitions
 from dure.server.records import inventory_data
 from dure.stores.rows import NewEvent

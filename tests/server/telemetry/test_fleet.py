@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from dure.domain.fleet.lifecycle import JobPhase
-from dure.domain.fleet.protocol import RunPhase
+from dure.domain.fleet.protocol.reports import RunPhase
 from dure.domain.metrics.catalogue import ALL
 from dure.domain.metrics.kinds import Reading, Spread
 from dure.server.options import ServerOptions

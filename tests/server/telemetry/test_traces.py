@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dure.domain.fleet.lifecycle import JobPhase
-from dure.domain.fleet.protocol import RunPhase
+from dure.domain.fleet.protocol.reports import RunPhase
 from dure.kit.tracing import ENDPOINT_VARIABLES, trace_of
 from dure.server.options import ServerOptions
 from dure.server.telemetry.keeping import measuring

@@ -12,24 +12,16 @@ import grpc
 from dure import __version__
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import Placement, Site, SiteSummary
-from dure.domain.fleet.protocol import (
-    Ack,
-    AttemptKey,
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Plan, PlanAnswer, Want
+from dure.domain.fleet.protocol.link import Ack, Hello, MemberWord, Ping, Welcome
+from dure.domain.fleet.protocol.reports import (
     AttemptStatus,
-    Desired,
-    Hello,
     InstanceStatus,
     Inventory,
-    MemberWord,
     NodeFact,
     Outcome,
-    Ping,
-    Plan,
-    PlanAnswer,
     Report,
     RunPhase,
-    Want,
-    Welcome,
 )
 from dure.domain.ids import ClusterId
 from dure.domain.units import GIB

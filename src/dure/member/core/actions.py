@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import Partition
+from dure.domain.fleet.protocol.desired import Partition
 from dure.member.ports import Start
 
 

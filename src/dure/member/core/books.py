@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import AttemptKey
+from dure.domain.fleet.protocol.desired import AttemptKey
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
 from dure.member.core.actions import Action, Begin, End, Forget, Request, Resize

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dure.domain.fleet.protocol import Outcome
+from dure.domain.fleet.protocol.reports import Outcome
 from dure.domain.units import NS_PER_S
 from dure.member.core.books import Books
 from dure.member.core.held import Ended

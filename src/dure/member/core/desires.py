@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from dure.domain.fleet.protocol import AttemptKey, Desired, Plan
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Plan
 
 
 @dataclass(slots=True)

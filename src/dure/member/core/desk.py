@@ -14,15 +14,9 @@ from typing import Any
 from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.events import OrderWithdrawn
 from dure.domain.fleet.lifecycle import PartitionPhase
-from dure.domain.fleet.protocol import (
-    AttemptKey,
-    Desired,
-    LoadSignal,
-    Partition,
-    Plan,
-    PlanAnswer,
-    Report,
-)
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Partition, Plan, PlanAnswer
+from dure.domain.fleet.protocol.reports import Report
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.ids import ClusterId
 from dure.member.core import memo
 from dure.member.core.actions import Action

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dure.domain.fleet.lifecycle import PartitionPhase
-from dure.domain.fleet.protocol import Inventory, Partition, PartitionStatus
+from dure.domain.fleet.protocol.desired import Partition
+from dure.domain.fleet.protocol.reports import Inventory, PartitionStatus
 from dure.domain.units import NS_PER_S
 from dure.member.core.actions import Divide
 from dure.member.core.books import Books

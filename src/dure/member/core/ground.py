@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dure.domain.fleet.events import NodeBack, NodeCordoned, NodeLost
-from dure.domain.fleet.protocol import Inventory, NodeFact
+from dure.domain.fleet.protocol.reports import Inventory, NodeFact
 from dure.member.core.books import Books
 from dure.member.core.divisions import Divisions
 from dure.member.core.layout import Layout, is_cordoned

@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import (
-    AttemptKey,
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Want
+from dure.domain.fleet.protocol.reports import (
     AttemptStatus,
-    Desired,
     InstanceStatus,
     Outcome,
     RunPhase,
     Sizing,
-    Want,
 )
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.member.ports import Life

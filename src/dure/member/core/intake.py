@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dure.domain.fleet.protocol import (
+from dure.domain.fleet.protocol.desired import (
     AttemptKey,
     Desired,
-    Outcome,
     Plan,
     PlanAnswer,
     Refusal,
     Surroundings,
     Want,
 )
+from dure.domain.fleet.protocol.reports import Outcome
 from dure.domain.ids import ClusterId
 from dure.member.core import memo
 from dure.member.core.books import Books

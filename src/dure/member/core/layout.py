@@ -7,7 +7,7 @@ therefore kept by the name of its node and the numbers its devices have within t
 from dataclasses import replace
 
 from dure.domain.fleet.decisions import Placement
-from dure.domain.fleet.protocol import Inventory, NodeFact
+from dure.domain.fleet.protocol.reports import Inventory, NodeFact
 
 
 class Layout:

@@ -12,7 +12,8 @@ import numpy as np
 
 from dure.domain.fleet.decisions import InstanceId
 from dure.domain.fleet.events import LoadsObserved
-from dure.domain.fleet.protocol import LoadSignal, ServiceLoad
+from dure.domain.fleet.protocol.reports import ServiceLoad
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.fleet.workloads import Service
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S

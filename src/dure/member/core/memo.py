@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dure.domain.fleet.protocol import AttemptKey, Desired, Outcome, Sizing, Surroundings
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Surroundings
+from dure.domain.fleet.protocol.reports import Outcome, Sizing
 from dure.member.core.contact import Kept
 from dure.member.core.desires import DesiredSet
 from dure.member.core.held import Ended, Held

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dure.domain.fleet.protocol import AttemptKey, Usage
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.reports import Usage
 from dure.domain.fleet.slices import WHOLE_MILLI
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dure.domain.fleet.protocol import LoadSignal
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from dure.domain.fleet.events import LoadsObserved
 from dure.domain.fleet.instructions import SizeService
-from dure.domain.fleet.protocol import AttemptKey, Sizing
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.reports import Sizing
 from dure.domain.units import NS_PER_S
 from dure.member.core.books import Books
 from dure.member.core.held import Held

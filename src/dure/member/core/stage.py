@@ -36,7 +36,8 @@ from dure.domain.fleet.instructions import (
     TurnDownOrder,
     Warn,
 )
-from dure.domain.fleet.protocol import AttemptKey, Outcome, Sizing, Surroundings, Want
+from dure.domain.fleet.protocol.desired import AttemptKey, Surroundings, Want
+from dure.domain.fleet.protocol.reports import Outcome, Sizing
 from dure.domain.ids import WorkloadId
 from dure.fleet.local.floor import earlier
 from dure.fleet.local.settings import TidyRules

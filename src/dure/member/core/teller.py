@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from dure.domain.fleet.decisions import SiteSummary
-from dure.domain.fleet.protocol import AttemptKey, AttemptStatus, Report, Usage
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.reports import AttemptStatus, Report, Usage
 from dure.domain.ids import WorkloadId
 from dure.domain.units import NS_PER_S
 from dure.member.core.books import Books

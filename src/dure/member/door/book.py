@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dure.domain.fleet.protocol import Standing, Wish
+from dure.domain.fleet.protocol.wishes import Standing, Wish
 from dure.kube.resources import Object, ObjectKey, key_of, uid_of
 from dure.member.door import wording
 from dure.member.door.kinds import FINALIZER

@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import Standing, Wish, Wishes, WishRefusal
+from dure.domain.fleet.protocol.wishes import Standing, Wish, Wishes, WishRefusal
 from dure.kube.client import KubeClient
 from dure.kube.errors import KubeConflictError, KubeInvalidError, KubeNotFoundError
 from dure.kube.informer import Broken, Change, ChangeKind, Informer, without_managed_fields

@@ -18,7 +18,7 @@ from dure.api.accelerators import accelerator_document
 from dure.api.cluster_views import GRAMS_PER_HOUR
 from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.clusters import Cluster
-from dure.domain.fleet.protocol import Surroundings
+from dure.domain.fleet.protocol.desired import Surroundings
 from dure.domain.fleet.tenancy import VNodePool
 from dure.domain.fleet.virtual import SpacePhase, SpaceStatus, VirtualCluster, VirtualTier
 from dure.fleet.hourly import WHOLE, devices_of, hour_of, slices_of, spoken

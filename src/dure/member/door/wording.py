@@ -6,7 +6,7 @@ from typing import Any
 
 from dure.api.cluster_views import GRAMS_PER_HOUR
 from dure.domain.fleet.lifecycle import JobPhase
-from dure.domain.fleet.protocol import Standing
+from dure.domain.fleet.protocol.wishes import Standing
 
 PENDING, REFUSED, SUSPENDED = "Pending", "Refused", "Suspended"
 ENDS = frozenset(phase.value.capitalize() for phase in JobPhase if phase.ended)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dure.domain.fleet.programs import Thing
-from dure.domain.fleet.protocol import Inventory
+from dure.domain.fleet.protocol.reports import Inventory
 from dure.domain.fleet.virtual import FEATURE as VIRTUAL
 from dure.domain.ids import TenantId
 from dure.kube.devices import NodeDevices, UnknownDevicesError, node_devices

@@ -9,7 +9,7 @@ from functools import partial
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import Desired, Partition
+from dure.domain.fleet.protocol.desired import Desired, Partition
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.kube.client import KubeClient
 from dure.kube.errors import KubeOverloadedError, KubeServerError, KubeUnreachableError

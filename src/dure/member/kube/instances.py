@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from dure.domain.fleet.decisions import InstanceId
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import WorkloadId
 from dure.kube.resources import Object, ObjectKey, key_of, uid_of

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from dure.domain.fleet.decisions import InstanceId
-from dure.domain.fleet.protocol import AttemptKey
+from dure.domain.fleet.protocol.desired import AttemptKey
 from dure.domain.ids import WorkloadId
 from dure.kube.labels import PREFIX
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.member.kube.spots import NodeSpot
 from dure.wire.plain import pack, unpack
 

@@ -2,7 +2,7 @@
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import Placement
-from dure.domain.fleet.protocol import Inventory
+from dure.domain.fleet.protocol.reports import Inventory
 from dure.member.kube.spots import NodeSpot
 
 

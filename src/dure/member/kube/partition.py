@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dure.domain.fleet.protocol import Partition
+from dure.domain.fleet.protocol.desired import Partition
 from dure.kube.client import KubeClient
 from dure.kube.resources import NODES
 from dure.member.kube.board import Board

@@ -12,7 +12,7 @@ from dure.client.report import CHECKPOINT_FILE, CONTROL_VARIABLE
 from dure.domain.fleet.decisions import InstanceId
 from dure.domain.fleet.migrations import MoveKind, kind_of
 from dure.domain.fleet.programs import Program, Thing, ThingKind
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.kube.labels import PREFIX
 from dure.kube.resources import Object

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from dure.domain.fleet.programs import Thing, ThingKind
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.kube.client import KubeClient
 from dure.kube.errors import KubeForbiddenError, KubeInvalidError, KubeNotFoundError
 from dure.kube.requests import Scope

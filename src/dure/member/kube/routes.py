@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import RouteBackend, Routes, ServiceRoute
+from dure.domain.fleet.protocol.services import RouteBackend, Routes, ServiceRoute
 from dure.kube.client import KubeClient
 from dure.kube.errors import KubeError, KubeForbiddenError, KubeNotFoundError
 from dure.kube.requests import Preconditions, Scope

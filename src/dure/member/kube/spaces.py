@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import AccessAnswer, AccessRequest
+from dure.domain.fleet.protocol.link import AccessAnswer, AccessRequest
 from dure.domain.fleet.virtual import SpacePhase, SpaceStatus, VirtualCluster, VirtualTier
 from dure.kube.client import KubeClient
 from dure.kube.errors import KubeError, KubeExistsError, KubeForbiddenError, KubeNotFoundError

@@ -7,7 +7,8 @@ from contextlib import aclosing
 from typing import Protocol
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import AttemptKey, LogChunk, LogRequest
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.link import LogChunk, LogRequest
 
 _log = logging.getLogger("dure.member")
 

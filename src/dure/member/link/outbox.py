@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TypeVar
 
-from dure.domain.fleet.protocol import AttemptStatus, Report
+from dure.domain.fleet.protocol.reports import AttemptStatus, Report
 
 MOST_UNHEARD = 64
 """Reports under way; beyond that changes gather in the core until the centre keeps up."""

@@ -15,7 +15,7 @@ import grpc
 
 from dure import __version__
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import (
+from dure.domain.fleet.protocol.link import (
     AccessAnswer,
     AccessRequest,
     Ack,
@@ -25,14 +25,11 @@ from dure.domain.fleet.protocol import (
     LogRequest,
     MemberWord,
     Ping,
-    Report,
-    Routes,
-    Signals,
-    Standing,
-    Standings,
     Welcome,
-    Wishes,
 )
+from dure.domain.fleet.protocol.reports import Report
+from dure.domain.fleet.protocol.services import Routes, Signals
+from dure.domain.fleet.protocol.wishes import Standing, Standings, Wishes
 from dure.kit.backoff import Backoff
 from dure.member.link.logs import LogDesk
 from dure.member.link.outbox import Outbox

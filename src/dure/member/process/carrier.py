@@ -12,7 +12,7 @@ from typing import Any
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import Desired, Partition
+from dure.domain.fleet.protocol.desired import Desired, Partition
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.domain.ids import ClusterId
 from dure.kit.files import FileProblem

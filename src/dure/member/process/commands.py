@@ -12,7 +12,7 @@ from dure.client.report import CONTROL_VARIABLE, PROGRESS_VARIABLE
 from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.decisions import InstanceId, Placement
 from dure.domain.fleet.programs import Program
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.domain.fleet.slices import WHOLE_MILLI, SliceTemplate
 from dure.domain.ids import ClusterId
 from dure.member.ports import Start

@@ -18,7 +18,7 @@ from typing import Any
 
 from dure.client.report import CHECKPOINT_DONE_FILE, CHECKPOINT_FILE
 from dure.domain.fleet.decisions import InstanceId, Placement
-from dure.domain.fleet.protocol import Desired
+from dure.domain.fleet.protocol.desired import Desired
 from dure.domain.ids import WorkloadId
 from dure.domain.units import MIB
 from dure.kit.files import write_text

@@ -8,7 +8,7 @@ from typing import Any
 from dure.domain.errors import InputError
 from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.clusters import NodeGroup
-from dure.domain.fleet.protocol import Inventory, NodeFact
+from dure.domain.fleet.protocol.reports import Inventory, NodeFact
 from dure.domain.fleet.slices import ShareMode
 from dure.domain.units import parse_bytes
 from dure.kit.files import YamlFile, read_yaml

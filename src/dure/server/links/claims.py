@@ -10,7 +10,7 @@ from dataclasses import replace
 from dure.domain.fleet.catalogue import CATALOGUE
 from dure.domain.fleet.clusters import NodeGroup
 from dure.domain.fleet.decisions import SiteSummary
-from dure.domain.fleet.protocol import AttemptStatus, Inventory, Report
+from dure.domain.fleet.protocol.reports import AttemptStatus, Inventory, Report
 from dure.kit.words import printable
 
 MOST_GROUPS = 256

@@ -9,7 +9,8 @@ from typing import Protocol, TypeVar
 
 from dure import __version__
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import (
+from dure.domain.fleet.protocol.desired import PlanAnswer
+from dure.domain.fleet.protocol.link import (
     AccessAnswer,
     Ack,
     CentreWord,
@@ -18,12 +19,10 @@ from dure.domain.fleet.protocol import (
     LogChunk,
     MemberWord,
     Ping,
-    PlanAnswer,
-    Report,
-    Standings,
     Welcome,
-    Wishes,
 )
+from dure.domain.fleet.protocol.reports import Report
+from dure.domain.fleet.protocol.wishes import Standings, Wishes
 from dure.server.hints import DESIRED, EVENTS, Wakeful, woken_by
 from dure.server.links.logs import LogDesk
 from dure.server.links.plans import Known, PlanSource

@@ -4,7 +4,8 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from dure.domain.fleet.protocol import AttemptKey, LogCancel, LogChunk, LogRequest
+from dure.domain.fleet.protocol.desired import AttemptKey
+from dure.domain.fleet.protocol.link import LogCancel, LogChunk, LogRequest
 from dure.stores.errors import NotFoundError
 
 _MOST_WAITING = 256

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from dure.domain.fleet.protocol import PartitionStatus
+from dure.domain.fleet.protocol.reports import PartitionStatus
 from dure.stores.rows import NewEvent
 from dure.stores.transaction import Transaction
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from dure.api.clusters import ClusterSpec
 from dure.domain.errors import DureError
 from dure.domain.fleet.lifecycle import AttemptState, JobPhase
-from dure.domain.fleet.protocol import AttemptKey, Desired, Plan, Surroundings, Want
+from dure.domain.fleet.protocol.desired import AttemptKey, Desired, Plan, Surroundings, Want
 from dure.domain.ids import WorkloadId
 from dure.server import specs
 from dure.server.changes import Key

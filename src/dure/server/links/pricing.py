@@ -11,7 +11,7 @@ from dure.domain.fleet.amounts import MICRO, rounded
 from dure.domain.fleet.catalogue import device_profile
 from dure.domain.fleet.clusters import Cluster, NodeGroup, Tariff
 from dure.domain.fleet.money import ExchangeRates
-from dure.domain.fleet.protocol import Usage
+from dure.domain.fleet.protocol.reports import Usage
 from dure.domain.fleet.series import HOUR_NS
 from dure.domain.units import NS_PER_S
 from dure.fleet.terms import W_PER_KW

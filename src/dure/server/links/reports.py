@@ -10,7 +10,8 @@ from typing import Any
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.lifecycle import AttemptState
-from dure.domain.fleet.protocol import Outcome, PlanAnswer, Report, RunPhase, ServiceLoad
+from dure.domain.fleet.protocol.desired import PlanAnswer
+from dure.domain.fleet.protocol.reports import Outcome, Report, RunPhase, ServiceLoad
 from dure.server import specs
 from dure.server.changes import Changes, Ending, read_changes
 from dure.server.links.claims import MOST_GROUPS, credible, in_one_line

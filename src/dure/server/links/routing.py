@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import RouteBackend, Routes, ServiceRoute
+from dure.domain.fleet.protocol.services import RouteBackend, Routes, ServiceRoute
 from dure.domain.ids import WorkloadId
 from dure.server import specs
 from dure.server.handover import Pace, shares, weighted

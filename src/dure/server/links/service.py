@@ -11,15 +11,9 @@ from google.protobuf.message import DecodeError
 
 from dure.domain.errors import DureError
 from dure.domain.fleet.accounts import Role
-from dure.domain.fleet.protocol import (
-    AccessAnswer,
-    AttemptKey,
-    CentreWord,
-    Hello,
-    LoadSignal,
-    MemberWord,
-    Plan,
-)
+from dure.domain.fleet.protocol.desired import AttemptKey, Plan
+from dure.domain.fleet.protocol.link import AccessAnswer, CentreWord, Hello, MemberWord
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.ids import ClusterId
 from dure.server.auth import UnauthenticatedError
 from dure.server.links.link import Link, LinkOver, farewell

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import LoadSignal, Signals
+from dure.domain.fleet.protocol.services import LoadSignal, Signals
 from dure.wire.messages import MOST_SIGNALS
 
 _MOST_WAITING = 10_000

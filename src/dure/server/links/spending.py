@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dure.api.money import BudgetUnit
 from dure.domain.errors import DureError
 from dure.domain.fleet.amounts import MICRO
-from dure.domain.fleet.protocol import Usage
+from dure.domain.fleet.protocol.reports import Usage
 from dure.server import specs
 from dure.server.calendar import Calendar
 from dure.server.changes import Changes, Key

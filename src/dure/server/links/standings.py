@@ -8,7 +8,7 @@ from dataclasses import replace
 from dure.domain.fleet.clusters import Cluster
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.money import ExchangeRates
-from dure.domain.fleet.protocol import Standing
+from dure.domain.fleet.protocol.wishes import Standing
 from dure.fleet.hourly import devices_of, hour_of, slices_of, spoken
 from dure.server import specs
 from dure.server.declared import read_member

@@ -18,7 +18,7 @@ from dure.api.base import read_document
 from dure.api.crds import NOT_SAID
 from dure.api.jobs import JobSpec
 from dure.domain.fleet.accounts import Role
-from dure.domain.fleet.protocol import Standing, Wish, WishRefusal
+from dure.domain.fleet.protocol.wishes import Standing, Wish, WishRefusal
 from dure.server import specs
 from dure.server.auth import Caller
 from dure.server.edits import cancel, edit

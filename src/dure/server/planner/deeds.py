@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from dure.domain.fleet.decisions import Order
 from dure.domain.fleet.instructions import Warn
-from dure.domain.fleet.protocol import Outcome
+from dure.domain.fleet.protocol.reports import Outcome
 from dure.domain.fleet.tenancy import Allotment
 from dure.server.changes import Changes, Ending, Key, read_changes
 from dure.server.records import allotments_data

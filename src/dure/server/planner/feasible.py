@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dure.domain.fleet.programs import Program, Thing
-from dure.domain.fleet.protocol import Inventory
+from dure.domain.fleet.protocol.reports import Inventory
 from dure.domain.fleet.workloads import Workload
 from dure.domain.ids import ClusterId, TenantId
 

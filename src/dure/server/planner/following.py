@@ -20,7 +20,7 @@ from dure.domain.fleet.events import (
 )
 from dure.domain.fleet.lifecycle import JobPhase
 from dure.domain.fleet.policy import FleetPolicy
-from dure.domain.fleet.protocol import Outcome
+from dure.domain.fleet.protocol.reports import Outcome
 from dure.domain.fleet.series import Series
 from dure.domain.fleet.tenancy import Budget
 from dure.domain.ids import ClusterId, TenantId, WorkloadId

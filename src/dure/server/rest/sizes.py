@@ -6,7 +6,7 @@ from typing import Any
 from dure.api.base import maybe_moment, moment_text
 from dure.api.loads import SizeDocument
 from dure.domain.fleet.lifecycle import AttemptState
-from dure.domain.fleet.protocol import AttemptStatus
+from dure.domain.fleet.protocol.reports import AttemptStatus
 from dure.domain.fleet.workloads import WorkloadKind
 from dure.server.records import status_of
 from dure.stores.rows import Attempt, Job

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 
-from dure.domain.fleet.protocol import AccessAnswer, AccessRequest
+from dure.domain.fleet.protocol.link import AccessAnswer, AccessRequest
 from dure.stores.errors import NotFoundError
 
 _ANSWER_S = 30.0

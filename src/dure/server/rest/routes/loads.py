@@ -8,7 +8,7 @@ from starlette.responses import Response
 from dure.api.jobs import Serving
 from dure.api.loads import LoadReport, LoadTaken
 from dure.domain.errors import DureError
-from dure.domain.fleet.protocol import LoadSignal
+from dure.domain.fleet.protocol.services import LoadSignal
 from dure.domain.ids import ClusterId
 from dure.server.ports import NotLinkedHere
 from dure.server.rest.door import Call, Speaks, Writer, answer, parsed, route

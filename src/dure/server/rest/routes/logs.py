@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
 from dure.api.base import Document, Id
-from dure.domain.fleet.protocol import AttemptKey
+from dure.domain.fleet.protocol.desired import AttemptKey
 from dure.domain.ids import ClusterId, WorkloadId
 from dure.server.ports import NotLinkedHere
 from dure.server.rest.door import Call, Reader, Speaks, route
