@@ -1,13 +1,16 @@
 """The one way fleet decisions compile their inner loops, typed so that checkers see through it.
 
-Compiled code is kept on disk and remade when its own file changes. Functions that call one another
-therefore live in one file: a change in a called function of another file would go unnoticed.
+Compiled code is kept on disk, and made anew when the function changes, or one that it calls, in
+whatever file, or a number that ended up in it. (The compiler's own check looks at one file alone.)
 """
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+import hashlib
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 
 _P = ParamSpec("_P")
@@ -16,7 +19,7 @@ _R = TypeVar("_R")
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile to machine code on first use and keep the result on disk for the next process."""
-    return cast(Callable[_P, _R], numba.njit(cache=True, error_model="numpy")(function))
+    return _kept(function, numba.njit(error_model="numpy"))
 
 
 def counting_nothing(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -25,8 +28,40 @@ def counting_nothing(function: Callable[_P, _R]) -> Callable[_P, _R]:
     Its code leaves out counting the users of arrays that are only looked at: a small loop over
     arrays in tuples spends most of its time with that. Whoever calls holds the arrays meanwhile.
     """
-    make = numba.njit(cache=True, error_model="numpy", _nrt=False)  # type: ignore[call-overload]
-    return cast(Callable[_P, _R], make(function))
+    make = numba.njit(error_model="numpy", _nrt=False)  # type: ignore[call-overload]
+    return _kept(function, make)
+
+
+def _kept(function: Callable[_P, _R], compiler: Callable[[Any], Any]) -> Callable[_P, _R]:
+    made = compiler(function)
+    if isinstance(made, Dispatcher):  # else compiling is switched off
+        cast(Any, made)._cache = cast(Any, _Kept)(function)
+    return cast(Callable[_P, _R], made)
+
+
+class _Kept(FunctionCache):
+    """Machine code on disk, under a digest of all that it was made of."""
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        parts = set(_parts(cast(FunctionType, self._py_func), set()))
+        digest = hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+        return (*cast(Any, super())._index_key(sig, codegen), digest)
+
+
+def _parts(function: FunctionType, seen: set[FunctionType]) -> Iterator[str]:
+    """The code of a function and of all it calls, with every number that they read."""
+    if function in seen:
+        return
+    seen.add(function)
+    code, home = function.__code__, function.__module__
+    numbers = [each for each in code.co_consts if isinstance(each, int | float)]
+    yield f"{home}.{function.__qualname__} {code.co_code.hex()} {numbers}"
+    for name in code.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, Dispatcher):
+            yield from _parts(cast(FunctionType, value.py_func), seen)
+        elif isinstance(value, int | float):
+            yield f"{home}.{name} {value!r}"
 
 
 def straight(function: Callable[_P, _R], *example: _P.args, **_: _P.kwargs) -> Callable[_P, _R]:

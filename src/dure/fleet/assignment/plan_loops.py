@@ -1,7 +1,6 @@
 """The compiled loops of feasible plans: what fits, placing by price, and moves that save.
 
-Long for a module: all of it hangs together by calls of `fits`, `priced` and `take`, and compiled
-functions that call one another stay in one file (see `dure.fleet.compiled`).
+Long for a module: all of it hangs together by calls of `fits`, `priced` and `take`.
 """
 
 import numpy as np

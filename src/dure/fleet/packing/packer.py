@@ -9,10 +9,15 @@ import numpy as np
 
 from dure.domain.errors import InvariantError
 from dure.fleet.compiled import straight
-from dure.fleet.packing import loops
+from dure.fleet.packing.booking import book, judge, judge_all, place_in_turn
+from dure.fleet.packing.choosing import choose, evaluate
+from dure.fleet.packing.copies import count_copies, node_copies
+from dure.fleet.packing.demand import Cache, Demand, Score, Target
+from dure.fleet.packing.devices import mask_fits
 from dure.fleet.packing.ground import Ground, NodeSpec, lay_out
-from dure.fleet.packing.loops import Cache, Demand, Score, Target
+from dure.fleet.packing.leaving import leaving_opens
 from dure.fleet.packing.shapes import WHOLE_MILLI, Asks, Flags, Floats, Ints, Shape, ShapeTable
+from dure.fleet.packing.usefulness import fragmentation, free_by_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class Packer:
         """Where a loop leaves the devices and masks it found; read at once."""
         self._single: Ints = np.empty((2, 1), dtype=np.int64)
         """The same for one device that is taken or given back."""
-        loops.judge_all(self.ground, self.demand, self._cache)
+        judge_all(self.ground, self.demand, self._cache)
 
     # demand -----------------------------------------------------------------------------------
 
@@ -111,7 +116,7 @@ class Packer:
         """From now on judge by this expected demand: shape number to how often it comes."""
         self._expected = _frequent(self.table.shapes, counts)
         self._demand = None
-        loops.judge_all(self.ground, self.demand, self._cache)
+        judge_all(self.ground, self.demand, self._cache)
 
     # choices ----------------------------------------------------------------------------------
 
@@ -124,7 +129,7 @@ class Packer:
 
     def place_in_turn(self, arrivals: Ints) -> Ints:
         """Choose and take for a run of shapes; the node of each, -1 where it fitted nowhere."""
-        return loops.place_in_turn(self.ground, self.demand, self._cache, arrivals, self._scratch)
+        return place_in_turn(self.ground, self.demand, self._cache, arrivals, self._scratch)
 
     def fits(self, shape: int, allowed: Flags | None = None) -> bool:
         """Whether the shape fits on any open and allowed node."""
@@ -205,7 +210,7 @@ class Packer:
 
     def look_again(self, node: int) -> None:
         """What is free on a node was changed by hand (`dure.fleet.packing.withholding`)."""
-        loops.judge(self.ground, self.demand, self._cache, node)
+        judge(self.ground, self.demand, self._cache, node)
 
     @property
     def wondering(self) -> bool:
@@ -238,7 +243,7 @@ class Packer:
     def free_devices(self) -> Floats:
         """Free worth of each node, in devices."""
         free = np.empty(len(self.ground.cpu))
-        loops.free_by_node(self.ground, free)
+        free_by_node(self.ground, free)
         return free / WHOLE_MILLI
 
     @property
@@ -343,15 +348,15 @@ def _calls() -> _Calls:
     demand = Demand(shapes, asks, target, Score(0.0, 0.0, 0.0, 0.0, 0.0))
     cache, places = _empty_cache(0, 1), np.zeros((2, 0), dtype=np.int64)
     return _Calls(
-        book=straight(loops.book, ground, demand, cache, (0, 0), places, 0),
-        choose=straight(loops.choose, ground, demand, cache, 0, ground.open, places),
-        evaluate=straight(loops.evaluate, ground, demand, 0.0, (0, 0), places),
-        node_copies=straight(loops.node_copies, ground, demand, 0, none),
-        mask_fits=straight(loops.mask_fits, ground.devices, 0, asks, 0, 0),
-        fragmentation=straight(loops.fragmentation, ground, demand, cache),
-        count_copies=straight(loops.count_copies, ground, demand, cache, none, none),
+        book=straight(book, ground, demand, cache, (0, 0), places, 0),
+        choose=straight(choose, ground, demand, cache, 0, ground.open, places),
+        evaluate=straight(evaluate, ground, demand, 0.0, (0, 0), places),
+        node_copies=straight(node_copies, ground, demand, 0, none),
+        mask_fits=straight(mask_fits, ground.devices, 0, asks, 0, 0),
+        fragmentation=straight(fragmentation, ground, demand, cache),
+        count_copies=straight(count_copies, ground, demand, cache, none, none),
         leaving_opens=straight(
-            loops.leaving_opens, ground, demand, (0, 0), places, ground.open, ground.open
+            leaving_opens, ground, demand, (0, 0), places, ground.open, ground.open
         ),
     )
 
