@@ -214,3 +214,14 @@ def test_a_program_that_its_node_stamped_by_the_calendar_uses_no_more_in_a_fleet
             assert abs(usage.until_ns - member.clock.now_ns()) < LIMIT_S * NS_PER_S
 
     asyncio.run(scenario())
+
+
+def test_what_lies_between_two_stamps_is_exact_however_the_clocks_differ_within_a_second() -> None:
+    clock = FleetClock()
+    assert clock.stamps_ahead_ns() == 0
+    clock.hear(clock.host_ns() + NS_PER_S // 2)
+    assert clock.stamps_ahead_ns() == 0
+    clock.hear(clock.host_ns() + HOUR_NS)
+    assert clock.stamps_ahead_ns() == HOUR_NS
+    clock.hear(clock.host_ns() + HOUR_NS + NS_PER_S // 2)
+    assert clock.stamps_ahead_ns() == HOUR_NS

@@ -3,6 +3,8 @@
 import time
 from dataclasses import dataclass, field
 
+from dure.domain.units import NS_PER_S
+
 
 @dataclass(slots=True)
 class FleetClock:
@@ -11,6 +13,7 @@ class FleetClock:
     successor goes on from."""
 
     _offset_ns: int = field(default_factory=lambda: time.time_ns() - time.monotonic_ns())
+    _stamps_ahead_ns: int = 0
 
     def now_ns(self) -> int:
         """Now."""
@@ -25,9 +28,13 @@ class FleetClock:
         """How much it is ahead of the host's calendar."""
         return self.now_ns() - self.host_ns()
 
-    def of_host(self, host_ns: int | None) -> int | None:
-        """A moment of the host's calendar, in the fleet's time; None: there is none."""
-        return None if host_ns is None else host_ns + self.ahead_ns()
+    def stamps_ahead_ns(self) -> int:
+        """What moments stamped by the calendar are put forward by: whole seconds, the same ones as
+        long as they are less than one off, so that what lies between two moments stays exact."""
+        ahead_ns = self.ahead_ns()
+        if abs(ahead_ns - self._stamps_ahead_ns) >= NS_PER_S:
+            self._stamps_ahead_ns = round(ahead_ns / NS_PER_S) * NS_PER_S
+        return self._stamps_ahead_ns
 
     def begin(self, now_ns: int) -> None:
         """It is so late now; to be called before anybody has asked."""

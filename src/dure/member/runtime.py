@@ -131,8 +131,10 @@ class Member:
         """A sight with its moments in the fleet's time: nodes stamp by the calendar."""
         if not isinstance(sight, Seen):
             return sight
-        began_ns, ended_ns = map(self.clock.of_host, (sight.started_ns, sight.ended_ns))
-        return replace(sight, started_ns=began_ns, ended_ns=ended_ns)
+        ahead_ns = self.clock.stamps_ahead_ns()
+        started_ns = None if sight.started_ns is None else sight.started_ns + ahead_ns
+        ended_ns = None if sight.ended_ns is None else sight.ended_ns + ahead_ns
+        return replace(sight, started_ns=started_ns, ended_ns=ended_ns)
 
     async def _every(self, period_s: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -153,7 +155,9 @@ class Member:
 
     def hear_time(self, centre_ns: int) -> None:
         """What time it is at the centre; that a clock is set is no silence."""
-        self.desk.put_forward(self.clock.hear(centre_ns))
+        stamps_ns = self.clock.stamps_ahead_ns()
+        jump_ns = self.clock.hear(centre_ns)
+        self.desk.put_forward(jump_ns, self.clock.stamps_ahead_ns() - stamps_ns)
 
     def signals(self, signals: Iterable[LoadSignal]) -> None:
         """What is seen of loads from outside."""

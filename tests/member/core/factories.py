@@ -252,4 +252,4 @@ def put_forward(bench: Bench, s: float) -> None:
     """The centre says that it is so much later."""
     bench.now_ns += seconds(s)
     bench.ahead_ns += seconds(s)
-    bench.desk.put_forward(seconds(s))
+    bench.desk.put_forward(seconds(s), seconds(s))

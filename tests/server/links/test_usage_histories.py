@@ -18,7 +18,7 @@ from dure.domain.fleet.protocol.desired import AttemptKey
 from dure.domain.fleet.protocol.reports import Usage
 from dure.domain.ids import WorkloadId
 from dure.member.core.held import Hand
-from dure.member.core.meters import FORWARD_NS, Meters
+from dure.member.core.meters import Meters
 from dure.server.links.pricing import told
 from dure.stores.rows import Attempt, Meter
 
@@ -143,7 +143,7 @@ steps = st.lists(
             st.just("whole"), st.sampled_from(KEYS), st.integers(1, 10**12), st.booleans()
         ),
         st.tuples(st.just("wait"), st.integers(1, 10**14)),
-        st.tuples(st.just("forward"), st.integers(FORWARD_NS, 10**13)),
+        st.tuples(st.just("forward"), st.integers(10**9, 10**13)),
         st.sampled_from(
             [("save",), ("die",), ("cut",), ("tell", False), ("tell", True), ("store", True),
              ("store", False)]

@@ -29,7 +29,6 @@ from dure.member.core.held import Hand, Held
 from dure.member.core.intake import Intake
 from dure.member.core.lives import Lives
 from dure.member.core.loads import Loads
-from dure.member.core.meters import FORWARD_NS
 from dure.member.core.stage import Stage
 from dure.member.core.teller import Teller
 from dure.member.ports import (
@@ -230,11 +229,13 @@ class Desk:
         """The centre has surely heard of this member at that time."""
         self._contact.heard(at_ns)
 
-    def put_forward(self, jump_ns: int) -> None:
-        """The fleet's time was put forward by the centre; to be called before it is next told."""
+    def put_forward(self, jump_ns: int, stamps_ns: int) -> None:
+        """The fleet's time was put forward by the centre, and by `stamps_ns` what the cluster's
+        nodes stamp; to be called before it is next told."""
         self._contact.put_forward(jump_ns)
-        self.books.meters.put_forward(jump_ns)
-        self._intake.head_changed |= jump_ns >= FORWARD_NS
+        if stamps_ns:
+            self.books.meters.put_forward(stamps_ns)
+            self._intake.head_changed = True
 
     def heard(self, report: Report) -> None:
         """The centre has stored a report."""

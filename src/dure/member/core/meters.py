@@ -26,9 +26,6 @@ _SAVED_NS = 300 * NS_PER_S
 BEHIND_NS = 10 * NS_PER_S
 """What runs is counted up to so long ago: its end is stamped by its node, whose clock may be behind
 this one, and what was counted beyond that could not be taken back."""
-FORWARD_NS = NS_PER_S
-"""From so much on, that the fleet's time was put forward is saved with the meters at once: the next
-member would bill the difference."""
 _PER_US = WHOLE_MILLI * 1000
 """Thousandths of a device in use for a nanosecond, in one device-microsecond."""
 
@@ -146,11 +143,12 @@ class Meters:
             self._unsaved.add(key)
 
     def put_forward(self, jump_ns: int) -> None:
-        """The centre put the fleet's time forward: nothing was used in that."""
+        """The centre put the fleet's time forward: nothing was used in that. Saved at once: the
+        next member would count the difference."""
         for key, meter in self._meters.items():
             for one in meter.running.values():
                 one.counted_ns += jump_ns
-            if meter.running and jump_ns >= FORWARD_NS:
+            if meter.running:
                 self._unsaved.add(key)
 
     def keep_only(self, present: Mapping[AttemptKey, set[int]]) -> None:
@@ -209,13 +207,13 @@ class Meters:
 
     def load(self, entries: Mapping[str, Any], now_ns: int) -> None:
         """Remember what an earlier member counted; where the fleet's time is not known to be as
-        late as then, what runs is counted from now on."""
+        late as then, what runs is counted from about now on."""
         for name, found in entries.items():
             if name.startswith(f"{_ENTRY}/"):
                 _, job, attempt = name.split("/")
                 meter = self._meters[AttemptKey(WorkloadId(job), int(attempt))] = _read(found)
                 for one in meter.running.values():
-                    one.counted_ns = min(one.counted_ns, now_ns)
+                    one.counted_ns = min(one.counted_ns, now_ns + BEHIND_NS)
 
 
 def _milli(hand: Hand) -> int:
