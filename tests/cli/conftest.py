@@ -14,8 +14,8 @@ Dure = Callable[..., tuple[int, str, str]]
 def dure(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Dure:
     """Run the command line in this process; gives the exit code, stdout and stderr."""
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dure", *arguments])
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dure", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         output = capfd.readouterr()

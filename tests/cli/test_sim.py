@@ -1,30 +1,20 @@
 import json
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dure.cli import main as cli
+from tests.cli.conftest import Dure
 from tests.sim.kernel.scenarios import Fields, loop, scenario, service, written
 
-Run = Callable[..., tuple[int, str, str]]
 WALL_FIELDS = {"wall_s", "kernels_per_wall_s", "decision_us_median", "decision_us_p99"}
 
 
 @pytest.fixture
-def dure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def dure(dure: Dure) -> Dure:
     """Run `dure sim kernel` in this process; gives the exit code, stdout and stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dure", "sim", "kernel", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        output = capsys.readouterr()
-        return int(ended.value.code or 0), output.out, output.err
-
-    return run
+    return partial(dure, "sim", "kernel")
 
 
 @pytest.fixture
@@ -41,7 +31,7 @@ def figures(text: str) -> dict[str, Any]:
     return data
 
 
-def test_json_has_every_figure_and_only_finite_ones(dure: Run, path: Path) -> None:
+def test_json_has_every_figure_and_only_finite_ones(dure: Dure, path: Path) -> None:
     code, out, _ = dure(path, "--json")
     assert code == 0
     data = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
@@ -59,20 +49,20 @@ def test_json_has_every_figure_and_only_finite_ones(dure: Run, path: Path) -> No
     assert data["modes"][0]["decision_us_median"] is None
 
 
-def test_the_same_seed_gives_the_same_figures(dure: Run, path: Path) -> None:
+def test_the_same_seed_gives_the_same_figures(dure: Dure, path: Path) -> None:
     runs = [figures(dure(path, "--json", "--seed", seed)[1]) for seed in (5, 5, 6)]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
 
 
-def test_a_table_is_printed_by_default(dure: Run, path: Path) -> None:
+def test_a_table_is_printed_by_default(dure: Dure, path: Path) -> None:
     code, out, _ = dure(path)
     assert code == 0
     assert "What counts" in out
     assert "web: guaranteed, p99 ≤ 8 ms" in out
 
 
-def test_modes_and_duration_can_be_chosen(dure: Run, path: Path) -> None:
+def test_modes_and_duration_can_be_chosen(dure: Dure, path: Path) -> None:
     code, out, _ = dure(path, "--json", "--modes", "time-slice, jct", "--duration", "100ms")
     data = json.loads(out)
     assert code == 0
@@ -80,14 +70,14 @@ def test_modes_and_duration_can_be_chosen(dure: Run, path: Path) -> None:
     assert data["duration_s"] == 0.1
 
 
-def test_a_report_is_written(dure: Run, path: Path, tmp_path: Path) -> None:
+def test_a_report_is_written(dure: Dure, path: Path, tmp_path: Path) -> None:
     report = tmp_path / "deep" / "report.html"
     code, _, _ = dure(path, "--html", report)
     assert code == 0
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_a_journal_replays_identically(dure: Run, path: Path, tmp_path: Path) -> None:
+def test_a_journal_replays_identically(dure: Dure, path: Path, tmp_path: Path) -> None:
     journal = tmp_path / "run.journal"
     assert dure(path, "--modes", "mps,slo", "--journal", journal)[0] == 0
     code, out, _ = dure("--replay", journal)
@@ -113,7 +103,7 @@ def test_a_journal_replays_identically(dure: Run, path: Path, tmp_path: Path) ->
     ],
 )
 def test_bad_input_exits_2_with_one_line_and_runs_nothing(
-    dure: Run, tmp_path: Path, fields: Fields, parts: tuple[str, ...]
+    dure: Dure, tmp_path: Path, fields: Fields, parts: tuple[str, ...]
 ) -> None:
     report = tmp_path / "report.html"
     code, out, err = dure(written(tmp_path, fields), "--html", report)
@@ -141,7 +131,7 @@ def test_bad_input_exits_2_with_one_line_and_runs_nothing(
     ],
 )
 def test_a_wrong_command_line_is_one_sentence(
-    dure: Run, path: Path, arguments: tuple[str, ...], part: str
+    dure: Dure, path: Path, arguments: tuple[str, ...], part: str
 ) -> None:
     code, out, err = dure(*(argument.format(path=path) for argument in arguments))
     assert (code, out) == (2, "")

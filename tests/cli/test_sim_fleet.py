@@ -1,12 +1,11 @@
 import json
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dure.cli import main as cli
+from tests.cli.conftest import Dure
 from tests.sim.fleet.scenarios import (
     Fields,
     cluster,
@@ -17,21 +16,11 @@ from tests.sim.fleet.scenarios import (
     written,
 )
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def dure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def dure(dure: Dure) -> Dure:
     """Run `dure sim fleet` in this process; gives the exit code, stdout and stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dure", "sim", "fleet", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        output = capsys.readouterr()
-        return int(ended.value.code or 0), output.out, output.err
-
-    return run
+    return partial(dure, "sim", "fleet")
 
 
 @pytest.fixture
@@ -51,7 +40,7 @@ def figures(text: str) -> dict[str, Any]:
     return data
 
 
-def test_json_has_every_figure_and_only_finite_ones(dure: Run, path: Path) -> None:
+def test_json_has_every_figure_and_only_finite_ones(dure: Dure, path: Path) -> None:
     code, out, _ = dure(path, "--json")
     assert code == 0
     data = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
@@ -64,31 +53,31 @@ def test_json_has_every_figure_and_only_finite_ones(dure: Run, path: Path) -> No
         assert [tenant["tenant"] for tenant in mode["tenants"]].count("lab") == 1
 
 
-def test_the_same_seed_gives_the_same_figures(dure: Run, path: Path) -> None:
+def test_the_same_seed_gives_the_same_figures(dure: Dure, path: Path) -> None:
     once, again = (figures(dure(path, "--json", "--seed", 5)[1]) for _ in range(2))
     assert once == again
 
 
 @pytest.mark.slow
-def test_more_workers_change_no_figure(dure: Run, path: Path) -> None:
+def test_more_workers_change_no_figure(dure: Dure, path: Path) -> None:
     once = figures(dure(path, "--json")[1])
     assert figures(dure(path, "--json", "--workers", 2)[1]) == once
 
 
-def test_a_table_is_printed_by_default(dure: Run, path: Path) -> None:
+def test_a_table_is_printed_by_default(dure: Dure, path: Path) -> None:
     code, out, _ = dure(path)
     assert code == 0
     for part in ("Money, USD", "Promises and use", "Bills under dure", "Clusters under dure"):
         assert part in out
 
 
-def test_bills_of_every_mode_can_be_asked_for(dure: Run, path: Path) -> None:
+def test_bills_of_every_mode_can_be_asked_for(dure: Dure, path: Path) -> None:
     out = dure(path, "--bills")[1]
     assert "Bills under first-fit" in out
     assert "Bills under dure" in out
 
 
-def test_a_placement_can_be_explained(dure: Run, path: Path) -> None:
+def test_a_placement_can_be_explained(dure: Dure, path: Path) -> None:
     code, out, _ = dure(path, "--explain", "train", "--modes", "dure")
     assert code == 0
     assert "train (training of lab) under dure" in out
@@ -97,7 +86,7 @@ def test_a_placement_can_be_explained(dure: Run, path: Path) -> None:
 
 
 def test_a_workload_that_is_never_placed_says_why_in_every_mode_that_knows(
-    dure: Run, tmp_path: Path
+    dure: Dure, tmp_path: Path
 ) -> None:
     poor = scenario(duration="2h", tenants=[tenant(budget={"money": 0})])
     path = written(tmp_path, poor)
@@ -114,13 +103,13 @@ def test_a_workload_that_is_never_placed_says_why_in_every_mode_that_knows(
     assert "money budget" in wait["why"]
 
 
-def test_several_alike_are_explained_together(dure: Run, tmp_path: Path) -> None:
+def test_several_alike_are_explained_together(dure: Dure, tmp_path: Path) -> None:
     path = written(tmp_path, scenario(duration="1h", workloads=[training(count=3)]))
     out = dure(path, "--explain", "train", "--modes", "dure")[1]
     assert all(f"train-{number} (training of lab)" in out for number in range(3))
 
 
-def test_too_many_alike_are_to_be_named_one_by_one(dure: Run, tmp_path: Path) -> None:
+def test_too_many_alike_are_to_be_named_one_by_one(dure: Dure, tmp_path: Path) -> None:
     path = written(tmp_path, scenario(duration="1h", workloads=[training(count=30)]))
     code, _, err = dure(path, "--explain", "train", "--modes", "dure")
     assert code == 2
@@ -128,7 +117,7 @@ def test_too_many_alike_are_to_be_named_one_by_one(dure: Run, tmp_path: Path) ->
 
 
 def test_the_transfer_is_what_will_be_paid_and_the_weight_its_own_term(
-    dure: Run, tmp_path: Path
+    dure: Dure, tmp_path: Path
 ) -> None:
     fields = scenario(
         duration="1h",
@@ -148,13 +137,13 @@ def test_the_transfer_is_what_will_be_paid_and_the_weight_its_own_term(
     assert not {"transfer", "locality"} & set(terms["near"])
 
 
-def test_modes_and_duration_can_be_chosen(dure: Run, path: Path) -> None:
+def test_modes_and_duration_can_be_chosen(dure: Dure, path: Path) -> None:
     data = json.loads(dure(path, "--json", "--modes", "race", "--duration", "1h")[1])
     assert [mode["mode"] for mode in data["modes"]] == ["race"]
     assert data["duration_s"] == 3600.0
 
 
-def test_a_report_is_written(dure: Run, path: Path, tmp_path: Path) -> None:
+def test_a_report_is_written(dure: Dure, path: Path, tmp_path: Path) -> None:
     report = tmp_path / "deep" / "report.html"
     assert dure(path, "--html", report)[0] == 0
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -182,7 +171,7 @@ def test_a_report_is_written(dure: Run, path: Path, tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_exits_2_with_one_line_and_runs_nothing(
-    dure: Run, tmp_path: Path, fields: Fields, parts: tuple[str, ...]
+    dure: Dure, tmp_path: Path, fields: Fields, parts: tuple[str, ...]
 ) -> None:
     report = tmp_path / "report.html"
     code, out, err = dure(written(tmp_path, fields), "--html", report)
@@ -193,7 +182,9 @@ def test_bad_input_exits_2_with_one_line_and_runs_nothing(
     assert not report.exists()
 
 
-def test_a_malformed_row_of_a_trace_exits_2_with_line_and_column(dure: Run, tmp_path: Path) -> None:
+def test_a_malformed_row_of_a_trace_exits_2_with_line_and_column(
+    dure: Dure, tmp_path: Path
+) -> None:
     trace = tmp_path / "data" / "sia" / "traces" / "philly.csv"
     trace.parent.mkdir(parents=True)
     trace.write_text(
@@ -219,7 +210,7 @@ def test_a_malformed_row_of_a_trace_exits_2_with_line_and_column(dure: Run, tmp_
     ],
 )
 def test_a_wrong_command_line_is_one_sentence(
-    dure: Run, path: Path, arguments: tuple[str, ...], part: str
+    dure: Dure, path: Path, arguments: tuple[str, ...], part: str
 ) -> None:
     code, out, err = dure(*(argument.format(path=path) for argument in arguments))
     assert (code, out) == (2, "")

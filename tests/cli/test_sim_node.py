@@ -1,28 +1,17 @@
 import json
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from dure.cli import main as cli
+from tests.cli.conftest import Dure
 from tests.sim.node.worlds import Fields, written
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def dure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def dure(dure: Dure) -> Dure:
     """Run `dure sim node` in this process; gives the exit code, stdout and stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dure", "sim", "node", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        output = capsys.readouterr()
-        return int(ended.value.code or 0), output.out, output.err
-
-    return run
+    return partial(dure, "sim", "node")
 
 
 @pytest.fixture
@@ -33,7 +22,7 @@ def path(tmp_path: Path) -> Path:
     return written(tmp_path, fields)
 
 
-def test_all_modes_are_compared_in_tables(dure: Run, path: Path) -> None:
+def test_all_modes_are_compared_in_tables(dure: Dure, path: Path) -> None:
     code, out, _ = dure(path)
     assert code == 0
     for mode in ("plain", "one-after-another", "paper-window", "dure-docker", "dure-cuda-lock"):
@@ -41,7 +30,7 @@ def test_all_modes_are_compared_in_tables(dure: Run, path: Path) -> None:
     assert "simulated" in out
 
 
-def test_json_has_every_figure_and_only_finite_ones(dure: Run, path: Path) -> None:
+def test_json_has_every_figure_and_only_finite_ones(dure: Dure, path: Path) -> None:
     code, out, _ = dure(path, "--json", "--modes", "plain,dure-docker")
     assert code == 0
     data = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
@@ -49,14 +38,14 @@ def test_json_has_every_figure_and_only_finite_ones(dure: Run, path: Path) -> No
     assert data["simulated"] is True
 
 
-def test_decisions_can_be_read_one_by_one(dure: Run, path: Path) -> None:
+def test_decisions_can_be_read_one_by_one(dure: Dure, path: Path) -> None:
     code, out, _ = dure(path, "--modes", "paper-window", "--decisions")
     assert code == 0
     assert "pause by docker for at most" in out
     assert "let go: " in out
 
 
-def test_the_same_file_and_seed_give_the_same_figures(dure: Run, path: Path) -> None:
+def test_the_same_file_and_seed_give_the_same_figures(dure: Dure, path: Path) -> None:
     first = dure(path, "--json", "--modes", "dure-cuda-lock", "--seed", "3")
     assert first == dure(path, "--json", "--modes", "dure-cuda-lock", "--seed", "3")
 
@@ -71,7 +60,7 @@ def test_the_same_file_and_seed_give_the_same_figures(dure: Run, path: Path) -> 
     ],
 )
 def test_a_bad_file_ends_with_one_sentence_and_exit_code_2(
-    dure: Run, tmp_path: Path, text: str, part: str
+    dure: Dure, tmp_path: Path, text: str, part: str
 ) -> None:
     path = tmp_path / "scenario.yaml"
     path.write_text(text, encoding="utf-8")
@@ -82,7 +71,7 @@ def test_a_bad_file_ends_with_one_sentence_and_exit_code_2(
 
 
 def test_a_file_that_is_not_there_and_an_unknown_mode_end_with_exit_code_2(
-    dure: Run, path: Path
+    dure: Dure, path: Path
 ) -> None:
     assert dure(path.parent / "none.yaml")[0] == 2
     code, _, err = dure(path, "--modes", "docker")

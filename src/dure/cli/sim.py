@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dure.cli.scenarios import needed, refuse_scenario
 from dure.cli.sim_fleet import fleet
 from dure.cli.sim_node import node
 from dure.cli.terminal import (
@@ -90,10 +91,7 @@ def kernel(
 ) -> None:
     """Compare ways to share a GPU under one load, or replay a journal."""
     if replay is not None:
-        if scenario is not None:
-            raise InputError(
-                "a replay takes no scenario", "leave out one of the two", field="--replay"
-            )
+        refuse_scenario(scenario)
         if policy:
             _replay_policy(replay, policy, as_json=as_json)
         else:
@@ -103,8 +101,7 @@ def kernel(
         raise InputError(
             "it needs a recording", "add --replay FILE, or use --modes", field="--policy"
         )
-    if scenario is None:
-        raise InputError("there is no scenario to run", "name a file, or a journal with --replay")
+    scenario = needed(scenario, "a journal")
     from dure.sim.kernel.compare import compare
     from dure.sim.kernel.scenario import Overrides, read_scenario
 

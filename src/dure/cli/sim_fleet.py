@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dure.cli.measuring import Json, Workers
+from dure.cli.scenarios import needed, refuse_scenario
 from dure.cli.terminal import (
     duration_option_ns,
     output_console,
@@ -73,14 +74,10 @@ def fleet(
 ) -> None:
     """Compare ways to place work on a fleet of clusters, under one load; or replay a recording."""
     if replay is not None:
-        if scenario is not None:
-            raise InputError(
-                "a replay takes no scenario", "leave out one of the two", field="--replay"
-            )
+        refuse_scenario(scenario)
         _replay(replay, as_json=as_json)
         return
-    if scenario is None:
-        raise InputError("there is no scenario to run", "name a file, or a recording with --replay")
+    scenario = needed(scenario)
     from dure.sim.fleet.compare import compare
     from dure.sim.fleet.scenario import Overrides, read_scenario
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dure.cli.measuring import Json
+from dure.cli.scenarios import needed, refuse_scenario
 from dure.cli.terminal import output_console, progress_bar
-from dure.domain.errors import InputError
 
 if TYPE_CHECKING:
     from dure.sim.node.compare import Comparison
@@ -46,14 +46,10 @@ def node(
 ) -> None:
     """Compare ways to share a host's GPUs among containers, or replay a recording."""
     if replay is not None:
-        if scenario is not None:
-            raise InputError(
-                "a replay takes no scenario", "leave out one of the two", field="--replay"
-            )
+        refuse_scenario(scenario)
         _replay(replay, as_json=as_json)
         return
-    if scenario is None:
-        raise InputError("there is no scenario to run", "name a file, or a recording with --replay")
+    scenario = needed(scenario)
     from dure.sim.node.compare import compare
     from dure.sim.node.scenario import Overrides, read_scenario
 
