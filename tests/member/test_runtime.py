@@ -150,8 +150,10 @@ def test_a_request_that_failed_is_not_made_once_another_is_wanted(
             assert cluster.asked_for == then
             assert cluster.refused == 1
 
-    asyncio.run(scenario(7, 0))
-    asyncio.run(scenario(0, 8))
+    async def both() -> None:
+        await asyncio.gather(scenario(7, 0), scenario(0, 8))
+
+    asyncio.run(both())
 
 
 def test_a_request_that_failed_is_made_again_while_it_is_wanted(
