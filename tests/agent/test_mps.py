@@ -7,6 +7,8 @@ import pytest
 from dure.agent.mps import MpsDaemon, find_daemon
 from dure.devices import library
 from dure.domain.errors import DureError, InputError
+from dure.domain.ids import TenantId
+from dure.domain.tenant import LatencySlo, Slo, Tenant, TenantClass
 
 CONTROL = """#!/bin/sh
 # Keeps its state in files beside its pipes; speaks the few commands that the agent uses.
@@ -46,6 +48,16 @@ def test_a_client_is_terminated_through_its_own_server(daemon: MpsDaemon) -> Non
     assert not daemon.terminate(99)
     said = (daemon.folder / "log" / "said").read_text().splitlines()
     assert [line for line in said if line.startswith("terminate")] == ["terminate_client 60 71"]
+
+
+def test_whoever_was_promised_something_goes_first_on_the_hardware(daemon: MpsDaemon) -> None:
+    promise = Slo(latency=LatencySlo(target_ns=20_000_000))
+    web = Tenant(TenantId("web"), slo=promise)
+    train = Tenant(TenantId("train"), slo=promise, tenant_class=TenantClass.BEST_EFFORT)
+    job = Tenant(TenantId("job"))
+    assert [
+        daemon.environment_of(tenant)["CUDA_MPS_CLIENT_PRIORITY"] for tenant in (web, train, job)
+    ] == ["0", "1", "1"]
 
 
 def test_a_daemon_that_does_not_start_is_one_sentence(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dure.domain.risks import Risk, RiskKind, WeightsBy
 from dure.domain.tenant import LatencySlo, Slo, Tenant, TenantClass
 from dure.domain.units import NS_PER_MS
 from dure.kernel.machine import KernelMachine, MachineSettings
-from tests.kernel.factories import H200, TICK_NS, served, tick, working
+from tests.kernel.factories import H200, TICK_NS, reading, served, tick, working
 
 WEB = Tenant(
     TenantId("web"),
@@ -32,10 +32,10 @@ def machine(weights: WeightsBy = WeightsBy.FORESEEN, policy: str = "hybrid") -> 
     return made
 
 
-def run(made: KernelMachine, first: int, last: int) -> list[WeightAdapted]:
+def run(made: KernelMachine, first: int, last: int, latency_ms: int = 3) -> list[WeightAdapted]:
     told = []
     for number in range(first, last):
-        web = served("web", requests=4, latency_ns=3 * NS_PER_MS)
+        web = served("web", requests=4, latency_ns=latency_ms * NS_PER_MS)
         answers = tick(made, number, web, working("job"))
         told += [answer for answer in answers if isinstance(answer, WeightAdapted)]
     return told
@@ -95,13 +95,34 @@ def test_frozen_weights_stay_though_a_promise_fails() -> None:
     assert made.tracks[WEB.id].weight == 1.0
 
 
-def test_under_slo_a_risk_makes_others_make_room_sooner() -> None:
+@pytest.mark.parametrize(("latency_ms", "grows"), [(14, False), (3, True)])
+def test_under_slo_patience_grows_beside_a_risk_only_where_the_target_is_far(
+    latency_ms: int, grows: bool
+) -> None:
     made = machine(policy="slo")
-    run(made, 101, 1500)
-    calm = patience_ns(made)
-    made.handle(RiskRaised(1500 * TICK_NS, RISK))
-    run(made, 1501, 1520)
-    assert patience_ns(made) < 0.5 * calm
+    run(made, 101, 400, latency_ms)
+    web = made.tracks[WEB.id]
+    web.strict_patience = 0.1
+    made.handle(RiskRaised(400 * TICK_NS, RISK))
+    run(made, 401, 450, latency_ms)
+    assert (web.strict_patience > 0.1) == grows
+    assert web.strict_patience >= 0.1
+    made.handle(RiskCleared(450 * TICK_NS, RISK.series, RISK.kind, WEB.id))
+    run(made, 451, 500, latency_ms)
+    assert web.strict_patience > 0.1
+
+
+def test_patience_does_not_grow_while_nobody_asks() -> None:
+    made = machine(policy="slo")
+    web = made.tracks[WEB.id]
+    for number in range(101, 120):
+        tick(made, number, reading("web"), working("job"))
+    web.strict_patience = 0.1
+    for number in range(120, 200):
+        tick(made, number, reading("web"), working("job"))
+    assert web.strict_patience == 0.1
+    run(made, 200, 250)
+    assert web.strict_patience > 0.1
 
 
 def test_a_risk_of_the_device_or_of_a_stranger_changes_nothing() -> None:

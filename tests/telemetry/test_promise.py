@@ -44,6 +44,22 @@ def test_a_load_that_grows_but_stays_small_is_no_risk() -> None:
     assert risks(ramp(20.0, 60.0)) == []
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("low", "high"), [(0.0, 150.0), (50.0, 150.0)])
+def test_a_load_that_jumped_to_what_can_be_served_is_soon_no_risk_any_more(
+    low: float, high: float, seed: int
+) -> None:
+    found = risks([low] * 30 + [high] * 60, seed=seed)
+    assert [at for at, risk in found if risk.kind is RiskKind.LOAD and at > 34.0] == []
+
+
+def test_a_load_that_jumped_beyond_what_can_be_served_stays_a_risk() -> None:
+    found = risks([50.0] * 30 + [260.0] * 20)
+    seen = [at for at, risk in found if risk.kind is RiskKind.LOAD]
+    assert seen[0] < 33.0
+    assert seen[-1] > 49.0
+
+
 def test_requests_that_are_late_now_burn_the_allowance() -> None:
     found = risks([100.0] * 20 + [260.0] * 10)
     burning = [(at, risk) for at, risk in found if risk.kind is RiskKind.BURN]

@@ -39,6 +39,7 @@ from dure.devices.nvml import GpuFacts, Nvml
 from dure.devices.nvml_gauges import NvmlGauges
 from dure.devices.plane import PlaneDevice, PlaneSegments
 from dure.domain.errors import DureError, InputError
+from dure.domain.tenant import Tenant
 from dure.kernel.policies.registry import make_policy
 from dure.kit.memory import keep_what_is_loaded
 from dure.sim.kernel.tuning import chooser_of
@@ -261,20 +262,20 @@ def _pulse(actor: Actor) -> Pulse:
 
 
 def _environment(
-    options: AgentOptions, daemon: MpsDaemon | None, tenant: str, gpu: str | None
+    options: AgentOptions, daemon: MpsDaemon | None, tenant: Tenant, gpu: str | None
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """What a tenant's processes need, and what is worth a note."""
     notes: tuple[str, ...] = ()
     given = {
         SOCKET_VARIABLE: str(options.places.shim_socket.absolute()),
-        TENANT_VARIABLE: tenant,
+        TENANT_VARIABLE: tenant.id,
     }
     try:
         given["LD_PRELOAD"] = str(library.path("libdure.so"))
     except DureError as error:
         notes = (f"The program runs unmanaged: {error}.",)
     if daemon is not None:
-        given |= daemon.environment
+        given |= daemon.environment_of(tenant)
     if gpu is not None:
         given["CUDA_VISIBLE_DEVICES"] = gpu
     emulator = os.environ.get(EMULATOR_VARIABLE)

@@ -14,12 +14,17 @@ from pathlib import Path
 
 from dure.devices import library
 from dure.domain.errors import DureError, InputError
+from dure.domain.tenant import Tenant
 
 _log = logging.getLogger(__name__)
 
 _CONTROL = "nvidia-cuda-mps-control"
 _ANSWER_S = 10.0
 EMULATOR_VARIABLE = "DURE_EMULATOR_DIR"
+_PRIORITY_VARIABLE = "CUDA_MPS_CLIENT_PRIORITY"
+_NORMAL, _BELOW_NORMAL = "0", "1"
+"""As MPS numbers them. Where the hardware has a choice, blocks of whoever was promised something go
+first: a kernel that the gate let in before a request came then holds it up for a wave at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,14 @@ class MpsDaemon:
     folder: Path
     control: str = _CONTROL
 
+    def environment_of(self, tenant: Tenant) -> dict[str, str]:
+        """What a tenant's processes need to be its clients, for their lives."""
+        priority = _NORMAL if tenant.protected else _BELOW_NORMAL
+        return {**self._places, _PRIORITY_VARIABLE: priority}
+
     @property
-    def environment(self) -> dict[str, str]:
-        """What its clients need."""
+    def _places(self) -> dict[str, str]:
+        """Where the daemon is found."""
         return {
             "CUDA_MPS_PIPE_DIRECTORY": str(self.folder / "pipe"),
             "CUDA_MPS_LOG_DIRECTORY": str(self.folder / "log"),
@@ -87,7 +97,7 @@ class MpsDaemon:
         return answered.stdout if answered.returncode == 0 else None
 
     def _run(self, command: list[str], said: str = "") -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, **self.environment}
+        environment = {**os.environ, **self._places}
         environment.pop("LD_PRELOAD", None)
         try:
             return subprocess.run(

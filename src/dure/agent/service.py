@@ -67,8 +67,8 @@ class Service:
     policy_states: state.Policies
     state_file: Path
     events: EventLog
-    environment: Callable[[str, str | None], tuple[dict[str, str], tuple[str, ...]]]
-    """A tenant's name and the GPU it keeps to → what its processes need, and notes."""
+    environment: Callable[[Tenant, str | None], tuple[dict[str, str], tuple[str, ...]]]
+    """A tenant and the GPU it keeps to → what its processes need, and notes."""
     daemon: MpsDaemon | None = None
     watch_holder: Callable[[str, Holder], bool] = lambda _name, _holder: False
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -86,14 +86,14 @@ class Service:
         with self.lock:
             declared = self.registry.declare(name, peer.uid, spec, time.time_ns())
             known = name in self.registry.tenants
-            self._enter(declared)
+            tenant = self._enter(declared)
             if not spec.keep:
                 self._hold(declared, peer)
             self._save()
         if not known:
             self.events.add("tenant", f"{name} was declared by user {peer.uid}", tenant=name)
         gpu = self.actor_of(spec.gpu).uuid if spec.gpu is not None else None
-        environment, notes = self.environment(name, gpu)
+        environment, notes = self.environment(tenant, gpu)
         return TenantDeclared(name=name, gpu=gpu, environment=environment, notes=notes)
 
     def change(self, name: str, patch: TenantPatch, peer: Peer) -> None:
@@ -132,7 +132,7 @@ class Service:
         self.events.add("tenant", f"{told}, {len(answer.killed)} of them killed", tenant=name)
         return answer
 
-    def _enter(self, declared: Declared) -> None:
+    def _enter(self, declared: Declared) -> Tenant:
         """Seat a tenant where it belongs, then enter it; raises before anything changed."""
         tenant = self.registry.tenant(declared, time.monotonic_ns(), time.time_ns())
         wanted = self.seats_for(declared)
@@ -148,6 +148,7 @@ class Service:
         if before is not None:
             declared.counted_gpu_ns = before.counted_gpu_ns
         self.registry.tenants[declared.name] = declared
+        return tenant
 
     def seats_for(self, declared: Declared) -> tuple[Actor, ...]:
         """The GPUs on which a tenant has a seat before any process asks for one."""

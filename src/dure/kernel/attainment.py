@@ -210,6 +210,11 @@ class Attainment:
         held_long = self._window_hold_ns > 0.5 * promise.max_hold_ns
         return self.availability() < promise.share or held_long
 
+    def failing(self) -> bool:
+        """Whether a promise is broken now, or one that knows no distance is in danger."""
+        late = self.late_pressure() > 1.0
+        return late or self.throughput_at_risk() or self.availability_at_risk()
+
     def at_risk(self) -> bool:
         """Whether any promise is in danger."""
-        return self.latency_at_risk() or self.throughput_at_risk() or self.availability_at_risk()
+        return self.failing() or self.latency_at_risk()

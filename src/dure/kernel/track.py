@@ -21,11 +21,18 @@ _RUN_GAP_SHARE = 0.25
 _FAILING = 8.0
 """Late share over the allowed one above which even a lenient policy reacts."""
 _PATIENCE_DOWN = 0.93
-_STRICT_UP = 1.003
 _LENIENT_UP = 1.01
-"""Per tick: halves in 0.2 s of danger, doubles in 4.6 s or 1.4 s without."""
-_FASTEST_UP = 10.0
-"""A strict policy's patience grows so many times as fast while its target is far away."""
+"""Per tick: halves in 0.2 s while a promise fails, doubles in 1.4 s while it does not."""
+_STRICT_UP = 0.02
+_STRICT_DOWN = 0.04
+"""A strict policy's patience moves per tick by this power of how many times over the target is
+kept. Its window remembers for over a second, so a faster fall would still go on when what was
+too much is long gone."""
+_FORESEEN_MARGIN = 1.5
+"""While a target is foreseen to be missed, patience grows only where it is kept so many times over.
+What there is need not go for it: patience is quicker to shrink than load to grow."""
+_QUIET_NS = 200 * NS_PER_MS
+"""Without a request for so long, nothing is learned of how much patience is in time."""
 _FIRST_PATIENCE = 0.0625
 _LEAST_STRICT = 0.005
 _LEAST_LENIENT = 0.02
@@ -53,12 +60,6 @@ class RemainingSource(Enum):
     REQUEST = "length of its requests"
     HISTORY = "history of its runs"
     ATTAINED = "least attained service"
-
-
-def _adapted(patience: float, growth: float, least: float, *, danger: bool) -> float:
-    if danger:
-        return max(least, patience * _PATIENCE_DOWN)
-    return min(1.0, patience * growth)
 
 
 @dataclass(slots=True)
@@ -91,6 +92,8 @@ class Track:
     hungry_since_ns: int | None = None
     """Since when it has had work and received nothing."""
     memory_peak_bytes: int = 0
+    _quiet_ns: int = 0
+    """Since its last request ended."""
     strict_patience: float = _FIRST_PATIENCE
     """Part of a policy's patience that is left, for policies that let no promise get near
     failing."""
@@ -155,6 +158,7 @@ class Track:
         elif self.hungry_since_ns is None:
             self.hungry_since_ns = now_ns
         self.memory_peak_bytes = max(self.memory_peak_bytes, reading.memory_peak_bytes)
+        self._quiet_ns = 0 if reading.latencies else self._quiet_ns + elapsed_ns
         self.attainment.learn(now_ns, elapsed_ns, reading)
 
     def _learn_run(self, idle_share: float, reading: TenantReading) -> None:
@@ -236,15 +240,22 @@ class Track:
 
     def adapt_patience(self) -> None:
         """Make room sooner when promises get into danger, and later again while all is well."""
-        attainment = self.attainment
-        failing = attainment.late_pressure() > _FAILING
-        strict_up = _STRICT_UP ** min(_FASTEST_UP, attainment.safety() ** 2)
-        self.strict_patience = _adapted(
-            self.strict_patience, strict_up, _LEAST_STRICT, danger=self.at_risk()
-        )
-        self.lenient_patience = _adapted(
-            self.lenient_patience, _LENIENT_UP, _LEAST_LENIENT, danger=failing
-        )
+        failing = self.attainment.late_pressure() > _FAILING
+        lenient = self.lenient_patience * (_PATIENCE_DOWN if failing else _LENIENT_UP)
+        self.lenient_patience = min(max(lenient, _LEAST_LENIENT), 1.0)
+        strict = self.strict_patience * self._strict_step()
+        self.strict_patience = min(max(strict, _LEAST_STRICT), 1.0)
+
+    def _strict_step(self) -> float:
+        """By what a strict policy's patience is multiplied: towards keeping the target just so."""
+        if self.attainment.failing():
+            return _PATIENCE_DOWN
+        kept = self.attainment.safety()
+        if kept > 1.0 and self._quiet_ns > _QUIET_NS:
+            return 1.0
+        if kept > 1.0 and self.foreseen_shortfall() > 0.0:
+            kept = max(kept / _FORESEEN_MARGIN, 1.0)
+        return float(max(kept ** (_STRICT_UP if kept > 1.0 else _STRICT_DOWN), _PATIENCE_DOWN))
 
     def adapt_weight(self) -> None:
         """Eq. 3: w(t+1) = w(t) · exp(α · (SLO_target − SLO_actual)), within a range.

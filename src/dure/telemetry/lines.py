@@ -67,6 +67,22 @@ def fit_line(values: Floats, step_s: float, variance: float) -> Line:
     )
 
 
+def since_step(values: Floats, variance: float, surely: float) -> int:
+    """How many values there are since a step that explains them better than a line does.
+
+    Better by at least so many variances of a value in the sum of squares; 0 where none does.
+    """
+    count = len(values)
+    centred = values - values.mean()
+    offsets = np.arange(count) - (count - 1) / 2.0
+    by_line = float(offsets @ centred) ** 2 / float(offsets @ offsets)
+    after = np.arange(count - 1, 0, -1)
+    sums = np.cumsum(centred[::-1])[::-1][1:]
+    by_step = sums**2 * count / (after * (count - after))
+    best = int(np.argmax(by_step))
+    return int(after[best]) if by_step[best] - by_line > surely * variance else 0
+
+
 def normal_share(score: float) -> float:
     """Share of a normal distribution below so many standard deviations."""
     return 0.5 * math.erfc(-score / math.sqrt(2.0))

@@ -7,7 +7,9 @@ learned. Where they are not, it is busy for as long as requests take alone. Load
 lines through windows of several lengths; their uncertainty comes from how much the counts
 really scatter and from how steeply this load has swung before without going on, which are
 learned too. There is a risk once a line that surely rises gets, within the horizon, to a load
-at which the promise fails, or once the load surely is there.
+at which the promise fails, or once the load surely is there. A load that has jumped rises by any
+line through the jump, for as long as a window remembers: once it has stayed where it came to for a
+while it is a level, and no risk unless that level is.
 """
 
 import math
@@ -20,7 +22,7 @@ from dure.domain.risks import Risk, RiskKind
 from dure.domain.tenant import LatencySlo, Tenant
 from dure.domain.units import NS_PER_S, format_duration
 from dure.telemetry.burn import Burning, BurnPair, BurnRate
-from dure.telemetry.lines import Line, fit_line
+from dure.telemetry.lines import Line, fit_line, since_step
 from dure.telemetry.requests import BIN_S, RequestBins
 
 HORIZON_S = 20.0
@@ -35,6 +37,11 @@ _SURE_SLOPE = 4.0
 3 would be taken for a rise several times an hour."""
 _SURE = 0.9
 """Confidence from which on it is a risk."""
+_STEP_SURE = 15.0
+"""How much better than a line, in variances of a bin, a step explains a window if it is one: the
+best of all places for a step fits scatter along a line better by a few."""
+_SETTLED_BINS = 6
+"""3 s: a load that has stayed so long where a step took it does not go on as it came."""
 _SCATTER_STEP = 0.02
 _FIT_STEP = 0.1
 _FIT_RANGE = (0.5, 4.0)
@@ -84,6 +91,8 @@ class PromiseWatch:
     """Variance of counts over their mean: 1 for independent arrivals."""
     _fit: float = 1.0
     """Measured over modelled latency."""
+    settled: bool = False
+    """Whether the load has jumped lately and stays at a level that can be served in time."""
     _swings: tuple[_Swings, ...] = field(
         default_factory=lambda: tuple(_Swings(bins) for bins in _WINDOWS_BINS)
     )
@@ -119,13 +128,18 @@ class PromiseWatch:
         error = (float(rates[-1]) - line.at(BIN_S)) ** 2 * BIN_S / mean
         error /= 1.0 + line.deviation(BIN_S) ** 2
         self._scatter += _SCATTER_STEP * (min(error, 9.0 * self._scatter) - self._scatter)
-        if self.bins.reported:
+        steady = since_step(rates, self._variance(mean), _STEP_SURE) == 0
+        if self.bins.reported and steady:
             measured = self.bins.quantile_ns(_LEVEL_BINS, _FIT_SHARE)
             modelled = self._model_ns(self._service_ns(), mean, _FIT_SHARE)
             if measured > 0.0 and modelled > 0.0:
                 least, most = _FIT_RANGE
                 ratio = min(max(measured / modelled, least), most)
                 self._fit += _FIT_STEP * (ratio - self._fit)
+
+    def _variance(self, mean_per_s: float) -> float:
+        """Of the rate in one bin, at a mean rate."""
+        return max(self._scatter, 1.0) * mean_per_s / BIN_S
 
     def _service_ns(self) -> float:
         if self.bins.reported:
@@ -154,12 +168,17 @@ class PromiseWatch:
     def _growing(self) -> Risk | None:
         limit = self.limit_per_s()
         best = self._standing(limit)
+        self.settled = False
         for swings in self._swings:
             rates = self.bins.rates_per_s(swings.bins)
             if len(rates) < swings.bins or rates.sum() * BIN_S < _FEW_REQUESTS:
                 continue
-            line = fit_line(rates, BIN_S, max(self._scatter, 1.0) * float(rates.mean()) / BIN_S)
+            variance = self._variance(float(rates.mean()))
+            line = fit_line(rates, BIN_S, variance)
             swings.learn(line)
+            if since_step(rates, variance, _STEP_SURE) >= _SETTLED_BINS:
+                self.settled = True
+                continue
             line = replace(line, slope_variance=line.slope_variance + swings.variance)
             if line.slope_score < _SURE_SLOPE:
                 continue
@@ -168,6 +187,7 @@ class PromiseWatch:
                 best = (sure, line)
         if best is None or best[0] < _SURE:
             return None
+        self.settled = False
         return self._load_risk(best[0], best[1], limit)
 
     def _standing(self, limit: float) -> tuple[float, Line] | None:
@@ -176,8 +196,7 @@ class PromiseWatch:
         if len(rates) < _LEVEL_BINS or rates.sum() * BIN_S < _FEW_REQUESTS:
             return None
         mean = float(rates.mean())
-        variance = max(self._scatter, 1.0) * mean / (BIN_S * len(rates))
-        line = Line(mean, 0.0, variance, 0.0, 0.0)
+        line = Line(mean, 0.0, self._variance(mean) / len(rates), 0.0, 0.0)
         return line.above(_NEAR_LIMIT * limit, 0.0), line
 
     def _load_risk(self, sure: float, line: Line, limit: float) -> Risk:

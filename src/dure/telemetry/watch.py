@@ -1,7 +1,7 @@
 """Watches the tenants of one accelerator: readings in, risks raised and cleared out.
 
 A risk is raised once, again when it is seen to be twice as bad, and cleared when it was not seen
-for a while. No clock: time is data in what comes in.
+for a while or turns out to be none. No clock: time is data in what comes in.
 """
 
 from collections.abc import Iterable
@@ -58,6 +58,11 @@ class RiskBoard:
         """Clear what was not seen for long enough."""
         gone = [key for key, each in self._active.items() if now_ns - each.seen_ns >= _HOLD_NS]
         return [self._clear(now_ns, key) for key in gone]
+
+    def withdraw(self, now_ns: int, series: str, kind: RiskKind) -> list[RiskEvent]:
+        """A detector knows that what it saw does not come."""
+        key = (series, kind)
+        return [self._clear(now_ns, key)] if key in self._active else []
 
     def forget(self, now_ns: int, tenant: TenantId) -> list[RiskEvent]:
         """Clear what is up for a tenant."""
@@ -143,6 +148,9 @@ class RiskWatch:
             if watched is not None:
                 for risk in self._look(watched, now_ns, reading):
                     events += self.board.see(now_ns, risk)
+                if watched.promise is not None and watched.promise.settled:
+                    series = watched.promise.series
+                    events += self.board.withdraw(now_ns, series, RiskKind.LOAD)
         return [*events, *self.board.expire(now_ns)]
 
     def observe_device(self, now_ns: int, reading: DeviceReading) -> list[RiskEvent]:
