@@ -61,9 +61,10 @@ class Phase(Enum):
     QUIET = "holds memory and does nothing"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Look:
-    """One unit in one table of the monitor."""
+    """One unit in one table of the monitor; not frozen, as many are made and frozen ones are slow
+    to make."""
 
     now_ns: int
     memory_bytes: int
@@ -98,6 +99,8 @@ class Activity:
     """Of that, before it was let go to bring more of it; 0: it was not."""
     launched: bool = False
     """It was let go with its input copied: the burst counts from there."""
+    rose_ns: int = 0
+    """When its memory rose last while it brought its input."""
     ahead_ns: float = 0.0
     """Time it had run for its input when it was let go so."""
     duty: float | None = None
@@ -180,6 +183,7 @@ class Activity:
             self.phase = Phase.ABSENT
         elif rose or (self._works(look.now_ns) and not kept):
             self.phase = Phase.INPUT if rose else Phase.COMPUTE
+            self.rose_ns = look.now_ns if rose else self.rose_ns
             self.peak_bytes = look.memory_bytes
             self.work_ns = self.input_ns = float(look.lag_ns if rose else 0)
             self.resumed_ns = self._duty_sum_ns = 0.0
@@ -202,6 +206,7 @@ class Activity:
         """One table within a burst."""
         self.peak_bytes = max(self.peak_bytes, look.memory_bytes)
         if rose and self.phase is Phase.INPUT:
+            self.rose_ns = look.now_ns
             self.work_ns = self.input_ns = float(look.lag_ns)
             self.resumed_ns = 0.0
             self._straight = look.now_ns >= self._deaf_until_ns

@@ -32,7 +32,14 @@ from dure.domain.node_events import (
     TableTaken,
     TimePassed,
 )
-from dure.domain.node_instructions import NodeInstruction, PollEvery, Resume, Tell, WakeAt
+from dure.domain.node_instructions import (
+    NEVER_NS,
+    NodeInstruction,
+    PollEvery,
+    Resume,
+    Tell,
+    WakeAt,
+)
 from dure.node import holding, safety, views
 from dure.node.activity import Phase
 from dure.node.history import History, ImageRecord
@@ -292,8 +299,6 @@ class NodeMachine:
         """How often the monitor should look now."""
         state, settings = self.state, self.settings
         units = [unit for unit in state.units.values() if unit.gpus]
-        sharing = state.count(lambda _: True)
-        crowded = any(sharing(unit) for unit in units)
         coming = [unit for unit in units if _copies(unit)]
         company = safety.Company(state) if coming else None
         if company is not None and any(company.has(unit) for unit in coming):
@@ -301,6 +306,8 @@ class NodeMachine:
         elif any(unit.gripped for unit in units):
             every_ns = settings.queue_poll_ns
         else:
+            sharing = state.count(lambda _: True)
+            crowded = any(sharing(unit) for unit in units)
             every_ns = settings.shared_poll_ns if crowded else settings.idle_poll_ns
         if every_ns == self._poll_ns:
             return []
@@ -323,8 +330,9 @@ class NodeMachine:
             if unit.must_go_until_ns > now and unit.contends:
                 times.append(unit.must_go_until_ns)
         for track in state.tracks.values():
-            times += [track.retry_ns] if track.retry_ns is not None else []
-            times += [t for t in (track.hands_off_until_ns, track.unpausable_until_ns) if t > now]
+            if track.retry_ns is not None:
+                times.append(track.retry_ns)
+            times += (track.hands_off_until_ns, track.unpausable_until_ns)
         at_ns = min((time for time in times if time > now), default=None)
         if at_ns == self._wake_ns:
             return []
@@ -359,10 +367,11 @@ def _copies(unit: Unit) -> bool:
 
 def _due_ns(unit: Unit, settings: NodeSettings) -> int:
     """When a unit that is held has to be let go."""
-    due = min(
-        (t.resume_by_ns for t in unit.tracks if t.gripped and not t.by_person), default=2**63 - 1
-    )
-    return due - settings.release_margin_ns
+    due_ns = NEVER_NS
+    for track in unit.tracks:
+        if track.resume_by_ns < due_ns and track.gripped and not track.by_person:
+            due_ns = track.resume_by_ns
+    return due_ns - settings.release_margin_ns
 
 
 def _complain(track: Track) -> list[NodeInstruction]:

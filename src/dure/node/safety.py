@@ -1,6 +1,6 @@
 """Rules no strategy can break: who may be held at all, and when somebody has to be let go."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dure.domain.ids import GpuUuid
 from dure.node.state import NodeState
@@ -28,9 +28,9 @@ class Company:
     """Who else has business on a unit's GPUs: a sole tenant is never touched."""
 
     def __init__(self, state: NodeState) -> None:
-        self._gpus = state.gpus
-        self._busy = state.count(lambda unit: unit.contends or unit.activity.memory_bytes > 0)
-        self._other = state.count(lambda unit: not unit.memory_wait)
+        self._state, self._gpus = state, state.gpus
+        self._busy = state.count(lambda unit: unit.activity.memory_bytes > 0 or unit.contends)
+        self._other: Callable[[Unit], int] | None = None
 
     def has(self, unit: Unit) -> bool:
         """Somebody else works on one of its GPUs, or holds memory there."""
@@ -41,6 +41,8 @@ class Company:
 
     def has_for_memory(self, unit: Unit) -> bool:
         """Somebody else holds memory, or was promised some."""
+        if self._other is None:
+            self._other = self._state.count(lambda unit: not unit.memory_wait)
         return self._other(unit) > 0 or self.has(unit)
 
 

@@ -153,11 +153,6 @@ class NodeState:
 
     def _spread(self, table: TaskTable) -> set[GpuUuid]:
         """Give each task to its container; returns the GPUs that tasks show life on."""
-        before = {
-            (gpu, track.id): size
-            for track in self.tracks.values()
-            for gpu, size in track.most_bytes.items()
-        }
         total = {load.gpu: load.memory_total_bytes for load in table.gpus}
         outside: dict[GpuUuid, list[GpuTask]] = {}
         alive: set[GpuUuid] = set()
@@ -177,10 +172,6 @@ class NodeState:
             track.started_ticks = min(track.started_ticks or started, started)
             track.oldest_ticks = min(track.oldest_ticks or started, started)
             track.newest_ticks = max(track.newest_ticks, started)
-        for track in self.tracks.values():
-            for gpu, size in track.memory_bytes.items():
-                most = before.get((gpu, track.id), 0)
-                track.most_bytes[gpu] = max(most, size)
         for gpu, known in self.gpus.items():
             tasks = outside.get(gpu, [])
             known.outside_bytes = sum(max(0, task.memory_bytes) for task in tasks)
@@ -224,15 +215,17 @@ class NodeState:
         """Follow the bursts of one unit."""
         activity = unit.activity
         was_active = activity.active
+        crowd = utilization = 0.0
+        for gpu in unit.gpus:
+            crowd = max(crowd, crowds.get(gpu, 0.0))
+            known = self.gpus.get(gpu)
+            utilization = max(utilization, known.load.utilization) if known else utilization
         look = Look(
             self.now_ns,
-            sum(size for track in unit.tracks for size in track.memory_bytes.values()),
+            sum(sum(track.memory_bytes.values()) for track in unit.tracks),
             _share(unit),
-            max((crowds.get(gpu, 0.0) for gpu in unit.gpus), default=0.0) - _part(unit),
-            max(
-                (self.gpus[gpu].load.utilization for gpu in unit.gpus if gpu in self.gpus),
-                default=0.0,
-            ),
+            crowd - _part(unit),
+            utilization,
             rivals,
             lag_ns,
         )

@@ -68,8 +68,6 @@ class Track:
     """Start of the oldest process it has on a GPU now; 0: it has none now."""
     newest_ticks: int = 0
     """Start of the newest process it ever had on a GPU."""
-    most_bytes: dict[GpuUuid, int] = field(default_factory=dict)
-    """Largest memory seen on each GPU in this life."""
 
     @classmethod
     def start(cls, container: Container, now_ns: int, found: bool) -> "Track":

@@ -29,7 +29,8 @@ from dure.runtimes.errors import StillHeldError
 from dure.runtimes.events import RuntimeEvent, RuntimeEventKind
 from dure.runtimes.inspection import GpuNames, container_from
 
-DEFAULT_URL = "unix:///var/run/docker.sock"
+_UNIX = "unix://"
+DEFAULT_URL = f"{_UNIX}/var/run/docker.sock"
 HOST_VARIABLE = "DOCKER_HOST"
 
 ANSWER_S = 5.0
@@ -346,6 +347,10 @@ class DockerRuntime:
                 version="auto",
                 max_pool_size=_CONNECTIONS,
             )
+            if self.url.startswith(_UNIX):
+                # No proxy or password of the environment is for a socket file, and looking for them
+                # takes a third of each request.
+                made.trust_env = False
             if self.names.gpus:  # else nobody asks which GPUs a container was given
                 self._default_runtime = str(made.info().get("DefaultRuntime") or "")
             with self._lock:
@@ -355,10 +360,10 @@ class DockerRuntime:
 
 def _knock(url: str, wait_s: float) -> None:
     """See whether anybody listens: the SDK leaves a socket open where nobody does."""
-    if url.startswith("unix://"):
+    if url.startswith(_UNIX):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
             knocking.settimeout(wait_s)
-            knocking.connect(url.removeprefix("unix://"))
+            knocking.connect(url.removeprefix(_UNIX))
 
 
 @dataclass(frozen=True, slots=True)

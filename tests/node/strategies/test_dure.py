@@ -588,3 +588,20 @@ def test_short_bursts_queue_up_by_freezing_also_when_their_length_is_known() -> 
     host.end("a")
     host.run(100 * MS)
     assert len(host.paused) == 2, "only the next one has been let go"
+
+
+def test_a_long_set_up_and_the_input_after_it_are_no_gap_for_another_turn() -> None:
+    host = host_with(ways=LOCK)
+    host.prompt = False  # a lock waits for the context
+    names = [f"c{number:02d}" for number in range(20)]
+    for name in names:
+        host.start(container(name, image="job"))
+        host.work(name, 0.5)
+    host.run(1950 * MS, every_ns=50 * MS)
+    for name in names[:2]:
+        host.work(name, 4.0)
+    having = set()
+    for _ in range(10):
+        host.run(10 * MS)
+        having |= {name for name in names if unit_of(host, name).turn_ns is not None}
+    assert having == {"c00"}, "contexts of twenty take 3 s, in which nothing can be computed"

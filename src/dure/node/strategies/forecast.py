@@ -35,6 +35,12 @@ class Forecast:
     scene: Scene
     _makers: dict[frozenset[GpuUuid], int] = field(default_factory=dict)
     """How many make their contexts on some GPUs, once asked for."""
+    _jobs: set[str] = field(init=False)
+    """Images of which somebody who is here has been seen to be a job."""
+
+    def __post_init__(self) -> None:
+        present = (*self.scene.units, *self.scene.bystanders)
+        object.__setattr__(self, "_jobs", {each.image for each in present if each.heavy})
 
     def way(self, unit: Unit) -> PauseWay:
         """How a unit is held, or would be."""
@@ -88,11 +94,10 @@ class Forecast:
             return True
         if unit.activity.phase is not Phase.INPUT:
             return False
-        known = self.scene.history.candidates(unit.image, unit.activity.memory_bytes)
-        if any(self._heavy(record) for record in known):
+        if unit.image in self._jobs:
             return True
-        present = (*self.scene.units, *self.scene.bystanders)
-        return any(each.heavy and each.image == unit.image for each in present)
+        known = self.scene.history.candidates(unit.image, unit.activity.memory_bytes)
+        return any(self._heavy(record) for record in known)
 
     def _heavy(self, record: ImageRecord) -> bool:
         """Whether a record is that of a job."""

@@ -1,6 +1,6 @@
 """Who is next: classes with ageing, then first come, first served, except near a deadline."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 
 from dure.domain.ids import GpuUuid
 from dure.node.history import History
@@ -20,7 +20,7 @@ def in_order(
     now_ns: int,
     history: History,
     settings: NodeSettings,
-    crowded: Container[GpuUuid] = (),
+    crowded: Collection[GpuUuid] = (),
 ) -> list[Unit]:
     """Units that wait, next one first; `ahead_ns` is what those who run will still take.
 
@@ -32,10 +32,12 @@ def in_order(
         units,
         key=lambda u: (
             -effective_class(u, now_ns, settings),
-            (u.burst_ns(history) or 0) if any(gpu in crowded for gpu in u.gpus) else 0,
+            (u.burst_ns(history) or 0) if crowded and not u.gpus.isdisjoint(crowded) else 0,
             *u.arrival_order(),
         ),
     )
+    if all(unit.deadline_ns is None for unit in queue):
+        return queue
     urgent: list[Unit] = []
     start_ns = now_ns + ahead_ns
     for unit in queue:
