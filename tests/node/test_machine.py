@@ -272,9 +272,29 @@ def test_a_person_takes_over_a_pause_of_dure() -> None:
     host.send(PersonPaused(host.now_ns, ContainerId("b")))
     after = host.paused["b"]
     assert (before.by_person, after.by_person) == (False, True)
+    assert "b" not in host.order("resume"), "let go for a moment, it would launch its kernel"
     host.end("a")
     host.run(300 * NS_PER_S, every_ns=NS_PER_S)
     assert "b" in host.paused
+
+
+@pytest.mark.parametrize("still_held", [False, True])
+def test_a_take_over_that_failed_leaves_nobody_held_by_a_person_who_is_not_held(
+    still_held: bool,
+) -> None:
+    host = Host(NodeSettings(ways=(PauseWay.CUDA_LOCK,)))
+    busy(host, "a", "b")
+    host.prompt = False
+    host.send(PersonPaused(host.now_ns, ContainerId("b")))
+    (asked,) = host.due
+    assert isinstance(asked, Pause)
+    assert asked.by_person
+    host.due.clear()
+    host.end("a")
+    host.send(PauseEnded(host.now_ns, asked.container, PauseWay.DOCKER, "no room", still_held))
+    (view,) = host.machine.view(host.now_ns).containers
+    assert (view.state is WorkState.HELD) is still_held
+    assert any("could not be paused: no room" in told for told in host.told()) is not still_held
 
 
 def test_a_person_cannot_pause_what_was_given_no_gpu() -> None:

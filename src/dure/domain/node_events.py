@@ -83,6 +83,8 @@ class PauseEnded:
     """The way that was really used; another than asked for where that one failed."""
     error: str | None = None
     """Why it did not work; None: the container is paused now."""
+    still_held: bool = False
+    """It did not work, and an earlier pause, or half of this one, is in effect all the same."""
 
 
 @dataclass(frozen=True, slots=True)

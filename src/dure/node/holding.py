@@ -163,9 +163,14 @@ def _learn_freeze(state: NodeState, track: Track) -> None:
 
 def _not_paused(state: NodeState, track: Track, event: PauseEnded) -> list[NodeInstruction]:
     name = track.container.name
-    if track.grip is not Grip.TAKING:
+    taken_over = track.grip is Grip.HELD and track.by_person and not event.still_held
+    if track.grip is not Grip.TAKING and not taken_over:
         return []
     track.grip = Grip.FREE
+    if taken_over:
+        # Its lock was opened so that it could be frozen for the person, which failed: it runs.
+        track.way = None
+        state.unit_of(track).activity.let_go(state.now_ns, launch=False)
     if track.by_person:
         track.by_person = track.person_paused = False
         return [Tell(track.id, f"'{name}' could not be paused: {event.error}")]

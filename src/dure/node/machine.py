@@ -234,11 +234,11 @@ class NodeMachine:
         asked += self._overdue()
         self._plan = self.strategy.plan(self._scene(updated))
         self._verdicts = safety.overrule(self.state, self._plan)
-        for unit in self.state.units.values():
-            asked += self._apply(unit, self._verdicts.get(unit.key))
-        for track in self.state.tracks.values():
+        for track in self.state.tracks.values():  # before a pause that a person takes over ends
             if track.person_paused:
                 asked += holding.hold_for_person(self.state, track)
+        for unit in self.state.units.values():
+            asked += self._apply(unit, self._verdicts.get(unit.key))
         return [*asked, *self._poll(), *self._wake()]
 
     def _scene(self, updated: bool) -> Scene:

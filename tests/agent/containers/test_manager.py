@@ -15,6 +15,7 @@ from dure.domain.node_events import (
     ContainerStarted,
     NodeEvent,
     PauseEnded,
+    PersonPaused,
     ResumedByOthers,
     ResumeEnded,
     TableTaken,
@@ -332,6 +333,25 @@ def test_a_lock_that_does_not_open_for_the_pause_of_a_person_stays_owed_until_it
     lock.sticks = False
     stand.manager.person(TimePassed)
     wait_for("it runs", lambda: stand.runtime.runs(A.id))
+    wait_for("nothing owed", lambda: stand.owed() == ())
+
+
+def test_a_lock_that_opened_for_a_pause_of_a_person_that_failed_is_dures_again(
+    make: MakeStand,
+) -> None:
+    stand = make(ways=(PauseWay.CUDA_LOCK, PauseWay.DOCKER))
+    stand.pausers[PauseWay.DOCKER].fails = lambda _: "no room"
+    stand.guard()
+    stand.begin(A, B)
+    stand.hold(A, B)
+    stand.manager.person(lambda now_ns: PersonPaused(now_ns, B.id))
+    wait_for("it is told", lambda: "could not be paused: no room" in stand.said())
+    stand.hold(A, B)
+    assert stand.state(B) == "queued", "nobody but Dure keeps it"
+    stand.runtime.end(A.id)
+    stand.manager.take_table(table(B))
+    wait_for("it runs", lambda: stand.runtime.runs(B.id))
+    assert stand.state(B) != "paused by a person"
     wait_for("nothing owed", lambda: stand.owed() == ())
 
 

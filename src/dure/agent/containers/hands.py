@@ -203,7 +203,7 @@ class Hands:
             self._held[id_] = Held(done.way, now_ns)
         elif not self.busy(id_):
             self._held.pop(id_, None)
-        yield PauseEnded(now_ns, id_, done.way, done.error)
+        yield PauseEnded(now_ns, id_, done.way, done.error, done.still_held)
         if done.still_held and asked.by_person:
             # The machine takes it for held by the person, who would have to let it go.
             yield ResumedByOthers(now_ns, id_)
