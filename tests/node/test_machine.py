@@ -237,6 +237,22 @@ def test_who_stops_is_let_go_at_once_and_not_paused_again(strategy: str) -> None
     assert "b" not in host.paused
 
 
+@pytest.mark.parametrize("missing", [Missing.WATCHDOG, Missing.MONITOR])
+def test_who_computed_while_nobody_could_be_held_queues_when_that_is_over(
+    missing: Missing,
+) -> None:
+    host = Host(NodeSettings(ways=BOTH))
+    host.send(GuardChanged(host.now_ns, missing))
+    for name in ("a", "b", "c"):
+        host.start(container(name), found=True)
+        host.work(name, share=0.33)
+    host.run(500 * MS)
+    assert host.free == {"a", "b", "c"}
+    host.send(GuardChanged(host.now_ns, None))
+    host.run(100 * MS)
+    assert len(host.free) == 1, "one has its turn, else they share the GPU until they end"
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_a_person_paused_stays_paused(strategy: str) -> None:
     host = Host(NodeSettings(strategy=strategy))

@@ -17,7 +17,8 @@ def overrule(state: NodeState, plan: Plan) -> dict[UnitKey, Verdict]:
             continue
         reason = forbidden(state, state.units[key], verdict.say, company)
         if reason is not None:
-            verdicts[key] = Verdict(Say.GO, reason)
+            # Who runs only because nobody can be held has no turn: it queues when that is over.
+            verdicts[key] = Verdict(Say.GO if state.missing is None else Say.BESIDE, reason)
     for unit in _first_in_line_of_idle_gpus(state, plan, verdicts):
         unit.must_go_until_ns = state.now_ns + state.settings.turn_ns
         verdicts[unit.key] = Verdict(Say.GO, "nothing happened on its GPU")

@@ -340,7 +340,9 @@ def test_a_lock_that_opened_for_a_pause_of_a_person_that_failed_is_dures_again(
     make: MakeStand,
 ) -> None:
     stand = make(ways=(PauseWay.CUDA_LOCK, PauseWay.DOCKER))
-    stand.pausers[PauseWay.DOCKER].fails = lambda _: "no room"
+    freezer = stand.pausers[PauseWay.DOCKER]
+    assert isinstance(freezer, SimulatedPauser)
+    freezer.fails = lambda _: "no room"
     stand.guard()
     stand.begin(A, B)
     stand.hold(A, B)
@@ -394,6 +396,59 @@ def test_a_pause_that_could_not_be_noted_as_done_is_one_all_the_same(
     stand.manager.person(TimePassed)
     wait_for("it runs", lambda: stand.runtime.runs(A.id))
     wait_for("nothing owed", lambda: stand.owed() == ())
+
+
+def _full(*_: object) -> None:
+    raise DureError("the disk is full")
+
+
+def test_a_person_pauses_who_is_locked_though_the_journal_is_full(
+    make: MakeStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far_ns = FAR_NS + time.monotonic_ns()
+    stand, machine = _sticky(
+        make,
+        Pause(A.id, PauseWay.CUDA_LOCK, far_ns, "test"),
+        Pause(A.id, PauseWay.CUDA_LOCK, far_ns, "a person paused it", by_person=True),
+    )
+    lock = stand.pausers[PauseWay.CUDA_LOCK]
+    assert isinstance(lock, Sticky)
+    lock.sticks = False
+    monkeypatch.setattr(stand.journal, "forget", _full)
+    stand.begin(A)
+    wait_for("two answers", lambda: len(_ended(machine)) == 2)
+    assert [event.error for event in _ended(machine)] == [None, None]
+    assert not stand.runtime.runs(A.id), "frozen and said to run, nobody would find it"
+    assert stand.manager.call(lambda: stand.manager.containers[A.id].paused)
+
+
+def test_a_frozen_one_is_not_left_to_a_person_where_the_journal_would_let_it_go(
+    make: MakeStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand = make(ways=(PauseWay.DOCKER,))
+    stand.guard()
+    stand.begin(A, B)
+    stand.hold(A, B)
+    monkeypatch.setattr(stand.journal, "forget", _full)
+    stand.manager.person(lambda now_ns: PersonPaused(now_ns, B.id))
+    wait_for("it is settled", lambda: stand.manager.settled(B.id))
+    assert stand.state(B) != "paused by a person"
+    assert [owed.container for owed in stand.owed()] == [B.id]
+    monkeypatch.undo()
+    wait_for("it runs", lambda: stand.runtime.runs(B.id))
+    wait_for("nothing owed", lambda: stand.owed() == ())
+
+
+def test_the_end_of_a_held_container_is_known_though_the_journal_is_full(
+    make: MakeStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand = make()
+    stand.guard()
+    stand.begin(A, B)
+    stand.hold(A, B)
+    monkeypatch.setattr(stand.journal, "forget", _full)
+    stand.runtime.end(B.id)
+    wait_for("it is gone", lambda: stand.state(B) == "absent")
 
 
 def test_a_deadline_is_kept_while_the_manager_has_its_hands_full(make: MakeStand) -> None:

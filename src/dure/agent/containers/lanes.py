@@ -118,12 +118,19 @@ class Lanes:
         if lane is not None:
             lane.clear()
         if self.held.pop(container, None) is not None:
-            self.forget(container)
+            self._try_to_forget(container)
 
     def forget(self, container: ContainerId) -> None:
         """Write down that nothing is owed to a container any more."""
         with self._writing:
             self.journal.forget(container)
+
+    def _try_to_forget(self, container: ContainerId) -> None:
+        """The same where it is no reason to stop: what stays owed is let go though it runs."""
+        try:
+            self.forget(container)
+        except DureError as error:
+            _log.warning("container %s stays owed: %s", container[:12], error)
 
     def busy(self, container: ContainerId) -> bool:
         """Whether something is under way."""
@@ -191,7 +198,7 @@ class Lanes:
                 errors.append(f"{way.value}: {error}")
                 others = others or isinstance(error, AlreadyPausedError)
                 unable = isinstance(error, PauseUnsupportedError)
-                self.forget(asked.container.id)
+                self._try_to_forget(asked.container.id)
                 continue
             self._write_done(asked.container, way)
             return Done(asked, way)
@@ -230,11 +237,14 @@ class Lanes:
     def _freeze_for_person(self, asked: PauseAsked) -> Done:
         """As `docker pause` by hand: everybody sees it, and it outlasts the agent."""
         id_, way = asked.container.id, self.held.get(asked.container.id)
-        if way is PauseWay.CUDA_LOCK:
-            try:
+        try:
+            if way is PauseWay.CUDA_LOCK:
                 self.pausers[way].resume(asked.container)
-            except DureError as error:
-                return Done(asked, way, str(error), still_held=True)
+                self._try_to_forget(id_)  # to open a lock that is open does nothing
+            elif way is PauseWay.DOCKER:
+                self.forget(id_)  # else the person's pause would be ended as one of Dure's
+        except DureError as error:
+            return Done(asked, way or PauseWay.DOCKER, str(error), still_held=True)
         try:
             if way is not PauseWay.DOCKER:
                 self.pausers[PauseWay.DOCKER].pause(asked.container)
@@ -242,8 +252,6 @@ class Lanes:
             return Done(asked, PauseWay.DOCKER, str(error), paused_by_others=True)
         except DureError as error:
             return Done(asked, PauseWay.DOCKER, str(error))
-        finally:
-            self.forget(id_)
         return Done(asked, PauseWay.DOCKER)
 
     def _let(self, asked: ResumeAsked) -> Done:
