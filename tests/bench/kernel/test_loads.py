@@ -2,6 +2,7 @@ import time
 
 import pytest
 
+from dure.bench.kernel import loads
 from dure.bench.kernel.loads import Work, run
 from dure.bench.kernel.orders import CLOSED, FINITE, POISSON, TRAIN, Answer, Order
 
@@ -14,9 +15,26 @@ def soon() -> float:
     return time.monotonic() + 0.05
 
 
-def test_latency_runs_from_the_scheduled_arrival() -> None:
+class Clock:
+    """A clock that moves a little whenever it is read."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        self.now_s += 1e-5
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def test_latency_runs_from_the_scheduled_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that takes 10 ms, asked 200 times a second, falls behind by more and more."""
-    answer = run(working(0.01), Order(POISSON, soon(), 0.5, 0.0, per_s=200.0, seed=1))
+    clock = Clock()
+    monkeypatch.setattr(loads, "time", clock)
+    work = Work(lambda: clock.sleep(0.01), lambda: None, lambda: None)
+    answer = run(work, Order(POISSON, 1.0, 0.5, 0.0, per_s=200.0, seed=1))
     assert answer.latencies_ms[-1] > 10 * answer.latencies_ms[0]
     assert len(answer.unserved_ms) > 10
     assert all(0.0 <= wait <= 500.0 for wait in answer.unserved_ms)

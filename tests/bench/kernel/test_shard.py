@@ -1,4 +1,7 @@
+import os
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -7,10 +10,13 @@ import pytest
 from dure.bench.common.shelf import MACHINE
 from dure.bench.kernel.bed import Surroundings
 from dure.bench.kernel.figures import figures_of
-from dure.bench.kernel.orders import POISSON, TRAIN
+from dure.bench.kernel.mps import CONTROL
+from dure.bench.kernel.orders import FINITE, POISSON, TRAIN, Order
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import Settings, Shard
 from dure.bench.kernel.store import CALIBRATION, Store
+from dure.bench.kernel.workers import WorkerError, Workers
+from tests.bench.kernel.toy_worker import ENDS
 
 ROOT = Path(__file__).resolve().parents[3]
 SCENARIO = BenchScenario(
@@ -80,6 +86,107 @@ def test_a_row_that_cannot_run_is_noted_and_spoils_no_other(tmp_path: Path) -> N
     store = Store(tmp_path / "toy")
     assert set(store.failed()) == {"mps"}
     assert store.has("time-slice", 0)
+
+
+def mortal(folder: Path) -> Surroundings:
+    """Surroundings in which the training ends itself once there is a file in the folder."""
+    return replace(TOYS, isolated={**TOYS.isolated, ENDS: str(folder)})
+
+
+MORTAL = replace(
+    SCENARIO,
+    tenants=(SCENARIO.tenants[0], BenchTenant("train", "toy-mortal", TRAIN, Role.BEST_EFFORT)),
+)
+
+
+def test_a_tenant_that_dies_is_told_and_ends_neither_the_shard_nor_what_is_kept(
+    tmp_path: Path,
+) -> None:
+    ends = tmp_path / "ends"
+    ends.mkdir()
+    said: list[str] = []
+
+    def tell(words: str) -> None:
+        said.append(words)
+        if words.startswith("time-slice 1/"):
+            (ends / "now").touch()
+
+    assert not Shard(MORTAL, SETTINGS, tmp_path, tell).run(mortal(ends), {"gpu": "toy"})
+    store = Store(tmp_path / "toy")
+    assert store.has("time-slice", 0)
+    assert "train is gone" in store.failed()["solo+train"]
+    (ends / "now").unlink()
+    assert Shard(MORTAL, SETTINGS, tmp_path, said.append).run(mortal(ends), {"gpu": "toy"})
+    assert store.failed() == {}
+
+
+def test_a_service_that_dies_alone_is_told(tmp_path: Path) -> None:
+    (tmp_path / "ends").mkdir()
+    (tmp_path / "ends" / "now").touch()
+    service = BenchTenant("web", "toy-mortal", POISSON, Role.SERVICE, capacity_share=0.5)
+    scenario = replace(SCENARIO, tenants=(service, SCENARIO.tenants[1]))
+    shard = Shard(scenario, SETTINGS, tmp_path, lambda _: None)
+    assert not shard.run(mortal(tmp_path / "ends"), {"gpu": "toy"})
+    assert set(Store(tmp_path / "toy").failed()) == {"solo+web"}
+
+
+def test_tenants_beside_one_that_died_are_heard_out(tmp_path: Path) -> None:
+    """What they answer is not taken for the answer to the next order."""
+    ends = tmp_path / "ends"
+    ends.mkdir()
+    (ends / "now").touch()
+    workers = Workers(tmp_path, TOYS.worker)
+    try:
+        for name, workload in (("mortal", "toy-mortal"), ("other", "toy-slow")):
+            workers.start(name, workload, {**TOYS.isolated, ENDS: str(ends)})
+        workers.ask_to_build(["mortal", "other"])
+        assert workers.built(["mortal", "other"]) == {}
+        for name in ("mortal", "other"):
+            workers.warm_up(name)
+        with pytest.raises(WorkerError, match="mortal is gone"):
+            workers.measure(dict.fromkeys(("mortal", "other"), Order(TRAIN, 0.0, 0.2)))
+        answer = workers.measure({"other": Order(FINITE, 0.0, 1.0, steps=3)})["other"]
+        assert answer.done == 3
+    finally:
+        workers.close()
+
+
+def test_a_worker_that_answers_too_late_is_not_asked_again(tmp_path: Path) -> None:
+    workers = Workers(tmp_path, TOYS.worker)
+    try:
+        workers.start("slow", "toy-slow", TOYS.isolated)
+        workers.ask_to_build(["slow"])
+        assert workers.built(["slow"]) == {}
+        workers.warm_up("slow")
+        workers.send("slow", Order(TRAIN, time.monotonic(), 0.5).message())
+        with pytest.raises(WorkerError, match="did not answer"):
+            workers.collect("slow", 0.01)
+        with pytest.raises(WorkerError, match="has failed before"):
+            workers.send("slow", Order(TRAIN, 0.0, 0.1).message())
+    finally:
+        workers.close()
+
+
+@pytest.mark.parametrize("script", ["#!/bin/sh\nexit 1\n", None])
+def test_an_mps_daemon_that_does_not_start_fails_the_rows_that_need_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None
+) -> None:
+    if script is not None:
+        (tmp_path / CONTROL).write_text(script)
+        (tmp_path / CONTROL).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    settings = Settings(seconds=0.3, repeats=1, ramp_s=0.05, rows=("time-slice", "mps"))
+    assert not Shard(SCENARIO, settings, tmp_path, lambda _: None).run(TOYS, {"gpu": "toy"})
+    store = Store(tmp_path / "toy")
+    assert "MPS daemon" in store.failed()["mps"]
+    assert store.has("time-slice", 0)
+
+
+def test_a_shard_is_not_begun_that_would_not_get_beyond_its_start(tmp_path: Path) -> None:
+    hurried = Settings(seconds=0.4, repeats=1, ramp_s=0.1, rows=("time-slice",), limit_s=20.0)
+    said: list[str] = []
+    assert not Shard(SCENARIO, hurried, tmp_path, said.append).run(TOYS, {"gpu": "toy"})
+    assert said == ["no time to start its tenants: run the same command again"]
 
 
 def test_figures_of_a_shard_have_tails_and_speeds(measured: tuple[Path, list[str]]) -> None:

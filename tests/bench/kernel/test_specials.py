@@ -33,13 +33,14 @@ def test_a_tenant_that_was_never_confined_has_nothing_to_take_up() -> None:
     assert sets.taken_up_ms(timeline(*[0.2] * 200), 100.01) is None
 
 
-def program(*digests: str, shown: float = 1.0) -> dict[str, Any]:
-    return {"digests": list(digests), "first": digests[0], "runs": 2, "shown": [shown]}
+def program(*digests: str, shown: float = 1.0, share: float = 0.5) -> dict[str, Any]:
+    found = {"digests": list(digests), "first": digests[0], "runs": 2, "shown": [shown]}
+    return {**found, "spread": 0.0, "held_share": share, "moved_share": share}
 
 
 def test_the_same_bits_pass_and_other_bits_fail() -> None:
     same = {"plain": program("x"), "again": program("x"), "gated": program("x")}
-    assert equal.judge(same, "gated") == (True, "same bits")
+    assert equal.judge(same, "gated") == (True, "same bits; gated for 50.0 % at most")
     other = {**same, "gated": program("y", shown=1.1)}
     assert equal.judge(other, "gated")[0] is False
 
@@ -50,6 +51,36 @@ def test_a_program_that_differs_from_itself_may_differ_as_much_under_dure() -> N
     assert not equal.judge({**spread, "moved": program("z", shown=1.6)}, "moved")[0]
     mixed = {"plain": program("x"), "again": program("x"), "moved": program("x", "y", shown=1.0)}
     assert equal.judge(mixed, "moved")[0], "its first result is the same number"
+
+
+def test_runs_of_one_program_that_differ_among_themselves_widen_what_is_allowed() -> None:
+    plain = {**program("x", "y"), "spread": 0.3}
+    assert equal.judge({"plain": plain, "again": plain, "moved": program("z", shown=1.2)}, "moved")[
+        0
+    ]
+
+
+@pytest.mark.parametrize("key", ["gated", "moved"])
+def test_a_program_that_was_never_held_or_moved_shows_nothing(key: str) -> None:
+    found = {"plain": program("x"), "again": program("x"), key: program("x", share=0.0)}
+    assert equal.judge(found, key) == (False, f"same bits; never {key}")
+
+
+def test_one_of_cupy_and_jax_is_enough() -> None:
+    same = {key: program("x") for key in ("plain", "again", "gated", "moved")}
+    missing = {key: {"error": "ModuleNotFoundError: No module named 'cupy'"} for key in same}
+    assert passed(equal.verdicts({"jax": same, "cupy": missing})) == [True, None, True, None]
+    assert passed(equal.verdicts({"cupy": missing})) == [False, False]
+
+
+def test_tenants_on_sets_are_judged_by_their_shares_and_by_how_they_slow_each_other() -> None:
+    item = {"split": [8, 8], "speeds": [0.47, 0.48], "own_set": [0.48, 0.48], "sets": []}
+    found: dict[str, Any] = {"compute-bound": {"splits": [item], "sms": 132}}
+    assert passed(sets.verdicts(found)) == [True, True]
+    item["own_set"] = [0.48, 0.52]
+    assert passed(sets.verdicts(found)) == [False, True]
+    item["speeds"] = [0.3, 0.48]
+    assert passed(sets.verdicts(found)) == [False, False]
 
 
 def test_a_program_that_failed_is_no_match() -> None:

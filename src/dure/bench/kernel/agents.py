@@ -1,5 +1,6 @@
 """The agent of the kernel bench: its tenants, their promises, its policy."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from dure.client.schema import LatencyPromise, PolicyRequest, Sharing, TenantPat
 from dure.domain.units import NS_PER_MS
 
 END_GRACE_S = 0.5
+SPLIT_AGENT = (sys.executable, "-m", "dure.bench.kernel.split_agent")
+"""One whose plan is stated: every tenant keeps to a set of its share."""
 
 
 class BenchAgent(AgentProcess):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.workers import WORKER, WorkerError, Workers
 from dure.domain.errors import DureError
 
+ANSWERS = (sys.executable, "-m", "dure.bench.workloads.answers")
 _PIPE = "CUDA_MPS_PIPE_DIRECTORY"
 _LOG = "CUDA_MPS_LOG_DIRECTORY"
 
@@ -33,6 +35,8 @@ class Surroundings:
     daemon: bool = True
     """Whether MPS needs a daemon."""
     agent: tuple[str, ...] = AGENT
+    answers: tuple[str, ...] = ANSWERS
+    """Programs whose results are known."""
 
 
 class Bed:

@@ -12,6 +12,7 @@ IDLE_EXIT_S = 20
 """A broker nobody uses ends itself after so long."""
 
 WORKER = (sys.executable, "-m", "dure.bench.kernel.emulated_worker")
+ANSWERS = (sys.executable, "-m", "dure.bench.kernel.emulated_answers")
 
 
 def emulated_surroundings(folder: Path) -> Surroundings:
@@ -34,4 +35,4 @@ def emulated_surroundings(folder: Path) -> Surroundings:
     control.parent.mkdir(exist_ok=True)
     control.symlink_to(broker)  # under this name it is the stand-in of the daemon's
     mps["PATH"] = f"{control.parent}:{os.environ.get('PATH', os.defpath)}"
-    return Surroundings(worker=WORKER, isolated=isolated, mps=mps, daemon=False)
+    return Surroundings(worker=WORKER, isolated=isolated, mps=mps, daemon=False, answers=ANSWERS)

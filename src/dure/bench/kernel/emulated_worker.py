@@ -43,6 +43,7 @@ SHAPES = {
     "matmul-short": Shape(1, 500_000, 4096),
     "matmul-wide": Shape(1, 2_000_000, 8192),
     "stream-bound": Shape(1, 500_000, 4096, 500_000_000),
+    "token": Shape(1, 1_000_000, 1),
 }
 """Modelled stand-ins of the real workloads, by their names."""
 

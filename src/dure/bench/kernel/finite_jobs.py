@@ -9,7 +9,7 @@ from dure.bench.kernel.orders import FINITE, TRAIN, Order
 from dure.bench.kernel.rows import MPS, ROWS, Row
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import Settings, Tell
-from dure.bench.kernel.store import Store
+from dure.bench.kernel.store import PARTS, Store
 from dure.sim.benches.report import Grid, Verdict, number
 
 MOST_OF_MPS = 0.85
@@ -29,7 +29,7 @@ _SCENARIO = BenchScenario("jct", "four finite trainings", JOBS)
 
 def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell) -> dict[str, Any]:
     """Each way of sharing once; a way that was measured with jobs of this length is kept."""
-    kept = store.noted("parts")
+    kept = store.noted(PARTS)
     if kept is not None and kept.get("scale") != settings.scale:
         tell("what was measured before was measured with jobs of another length: begun anew")
         kept = None
@@ -48,14 +48,14 @@ def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell
                 bed.agent(row.substrate).set_policy(row.policy)
             if not kept["rates"]:
                 kept["rates"] = _rates(bed, row)
-                store.note("parts", kept)
+                store.note(PARTS, kept)
             orders = _orders(row, kept["rates"], settings.scale)
             answers = bed.workers.measure(orders, {"report": row.substrate.managed})
             kept["jct_s"][row.name] = {
                 job.name: (answer := answers[worker_name(row, job)]).last_s - answer.first_s
                 for job in JOBS
             }
-        store.note("parts", kept)
+        store.note(PARTS, kept)
         tell(f"{row.name}: mean {mean(list(kept['jct_s'][row.name].values())):.1f} s")
     return kept
 

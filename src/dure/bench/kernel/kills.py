@@ -10,7 +10,7 @@ from dure.bench.kernel.orders import POISSON, TRAIN, Order
 from dure.bench.kernel.rows import ROWS, Row, Substrate
 from dure.bench.kernel.scenarios import SCENARIOS, BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import SEED, Settings, Tell
-from dure.bench.kernel.store import Store
+from dure.bench.kernel.store import PARTS, Store
 from dure.domain.errors import DureError
 from dure.sim.benches.report import Grid, Verdict
 
@@ -28,26 +28,27 @@ _ROWS = {"isolated": ROWS["hybrid"], "mps": ROWS["hybrid-mps"]}
 
 def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell) -> dict[str, Any]:
     """On both substrates; under mps tenants are ended through the agent."""
-    found = store.noted("parts") or {}
+    found = store.noted(PARTS) or {}
     budget = Budget.of(settings.limit_s)
     for name, row in _wanted(settings).items():
         part = found.setdefault(name, {"killed": 0, "errors": [], "done": {}})
-        while (left := _count(settings) - part["killed"]) > 0:
+        while (left := _count(settings) - part["killed"]) > 0 and not part["errors"]:
             batch = min(BATCH, left)
             if not budget.holds(START_S + _length_s(batch)):
                 tell(f"no time for {left} kills on {name}: run the same command again")
                 break
-            _run_batch(row, surroundings, batch, part)
-            store.note("parts", found)
+            try:
+                _run_batch(row, surroundings, batch, part)
+            finally:
+                store.note(PARTS, found)
             tell(f"{name}: {part}")
-    return {name: part for name, part in found.items() if part["killed"]}
+    return found
 
 
 def complete(found: dict[str, Any], settings: Settings) -> bool:
-    """Whether as many were killed as are wanted."""
-    return all(
-        found.get(name, {"killed": 0})["killed"] >= _count(settings) for name in _wanted(settings)
-    )
+    """Whether as many were killed as are wanted, or somebody was harmed before."""
+    parts = [found.get(name, {"killed": 0, "errors": []}) for name in _wanted(settings)]
+    return all(part["killed"] >= _count(settings) or part["errors"] for part in parts)
 
 
 def _wanted(settings: Settings) -> dict[str, Row]:
@@ -80,8 +81,12 @@ def _run_batch(row: Row, surroundings: Surroundings, batch: int, part: dict[str,
         _load(bed, row, length_s)
         time.sleep(1.5)
         for victim in victims:
-            _kill(bed, row, victim, announced=row.substrate is Substrate.DURE_MPS)
-            part["killed"] += 1
+            try:
+                _kill(bed, row, victim, announced=row.substrate is Substrate.DURE_MPS)
+                part["killed"] += 1
+            except DureError as error:  # harmed by the one before, or not to be ended
+                part["errors"].append(f"{victim.name}: {error}")
+                break
         for tenant in _SURVIVORS.tenants:
             name = worker_name(row, tenant)
             try:
@@ -125,6 +130,7 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
             not part["errors"] and part["killed"] >= KILLS,
         )
         for name, part in found.items()
+        if part["killed"]
     ]
 
 

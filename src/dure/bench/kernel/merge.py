@@ -1,6 +1,6 @@
 """Makes the shards of a folder into one report: tables, verdicts, and a plot beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from dure.bench.common.statistics import Estimate
 from dure.bench.kernel.figures import RowFigures, ScenarioFigures, TenantFigures, figures_of
 from dure.bench.kernel.scenarios import RELAXED_FACTOR, SCENARIOS
 from dure.bench.kernel.specials import SPECIALS
-from dure.bench.kernel.store import Store
+from dure.bench.kernel.store import PARTS, Store
 from dure.bench.kernel.verdicts import verdicts_of
 from dure.domain.errors import InputError
 from dure.sim.benches.report import BenchReport, Grid, Verdict, number, percent
@@ -35,7 +35,7 @@ def merged(folder: Path, names: Sequence[str] = ()) -> BenchReport:
     specials = {
         name: found
         for name in SPECIALS
-        if (not names or name in names) and (found := Store(folder / name).noted("result"))
+        if (not names or name in names) and (found := Store(folder / name).noted(PARTS))
     }
     if not scenarios and not specials:
         raise InputError(f"{folder} holds no finished shard", "run `dure bench kernel` first")
@@ -50,7 +50,7 @@ def merged(folder: Path, names: Sequence[str] = ()) -> BenchReport:
         title="Tenants that share one GPU",
         about=_about(scenarios, machine),
         grids=tuple(grids),
-        verdicts=(*verdicts, *_errors(scenarios)),
+        verdicts=(*verdicts, *_errors(scenarios), *_unmeasured(scenarios, specials, names)),
         simulated=bool(machine.get("emulated")),
         measured_on="" if machine.get("emulated") else machine_words(machine),
         figures={
@@ -59,6 +59,17 @@ def merged(folder: Path, names: Sequence[str] = ()) -> BenchReport:
             **specials,
         },
     )
+
+
+def _unmeasured(
+    scenarios: Sequence[ScenarioFigures], specials: Mapping[str, Any], names: Sequence[str]
+) -> list[Verdict]:
+    """What a reader might take for shown and is not there."""
+    there = {*(figures.scenario.name for figures in scenarios), *specials}
+    absent = [name for name in (*SCENARIOS, *SPECIALS) if name not in there]
+    if names or not absent:
+        return []
+    return [Verdict("shards that were not measured", ", ".join(absent), passed=None)]
 
 
 def _about(scenarios: Sequence[ScenarioFigures], machine: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from dure.bench.kernel.orders import CLOSED, TRAIN, Order
 from dure.bench.kernel.rows import Substrate
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import Settings, Tell
-from dure.bench.kernel.store import Store
+from dure.bench.kernel.store import PARTS, Store
 from dure.sim.benches.report import Grid, Verdict, number
 
 LEAST_SPEED = 0.99
@@ -74,7 +74,7 @@ class _Stand:
 
 def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell) -> dict[str, Any]:
     """Each alone, without Dure and with it, in turns; what was measured is kept."""
-    found: dict[str, Any] = store.noted("parts") or {"tenants": {}}
+    found: dict[str, Any] = store.noted(PARTS) or {"tenants": {}}
     wanted = [tenant for tenant in TENANTS if tenant.name not in found["tenants"]]
     budget = Budget.of(settings.limit_s)
     if complete(found, settings) or not budget.holds(START_S + LAUNCHES_S):
@@ -97,14 +97,14 @@ def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell
         tell("warm")
         if "launch_ns" not in found:
             found["launch_ns"] = _launches(stands[0], surroundings)
-            store.note("parts", found)
+            store.note(PARTS, found)
             tell(f"launch: {found['launch_ns']['extra_median_ns']:.0f} ns more under Dure")
         for stand in stands if wanted else ():
             if not budget.holds(PAIRS * BLOCKS * len(_ABBA) * _window_s(settings)):
                 tell(f"no time for {stand.tenant.name}: run the same command again")
                 break
             found["tenants"][stand.tenant.name] = measured = _speeds(stand, settings)
-            store.note("parts", found)
+            store.note(PARTS, found)
             by_pair = ", ".join(f"{mean(speeds):.4f}" for speeds in measured["by_pair"])
             tell(f"{stand.tenant.name}: {by_pair}× under Dure")
     return found

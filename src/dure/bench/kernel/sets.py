@@ -1,30 +1,34 @@
 """Disjoint sets of compute units across processes, under MPS: kept, and taken up when idle."""
 
-import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
 from dure.bench.common.statistics import percentile
-from dure.bench.kernel.agents import BenchAgent
+from dure.bench.kernel.agents import SPLIT_AGENT, BenchAgent
 from dure.bench.kernel.bed import Bed, Surroundings, worker_name
 from dure.bench.kernel.budget import Budget
 from dure.bench.kernel.orders import CLOSED, TRAIN, Answer, Order
 from dure.bench.kernel.rows import ROWS, Substrate
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import Settings, Tell
-from dure.bench.kernel.store import Store
+from dure.bench.kernel.store import PARTS, Store
 from dure.domain.errors import DureError
-from dure.sim.benches.report import Grid, Verdict, number
+from dure.sim.benches.report import Grid, Verdict, number, percent
 
 GROUPS = 16  # of 8 SMs on an H200; its last 4 SMs belong to no group
 SPLITS = ((4, 12), (8, 8), (12, 4))
 GROUP_SMS = 8
 MOST_OFF = 0.05
+MOST_SLOWED = 0.05
 MOST_IDLE_MS = 1.0
 KERNELS_PER_SYNC = 16
 """Enough that the device never waits for the host."""
+TOKENS_PER_SYNC = 64
+OWN_SET_S = 3.0
+"""Window of one tenant on its set, beside another that only has work there."""
 TRIALS = 20
 BURST_S = 0.25
 START_S = 40.0
@@ -35,17 +39,17 @@ FAST = 1.15
 _ROW = ROWS["hybrid-mps"]
 _KINDS = {"compute-bound": "matmul-wide", "memory-bound": "stream-bound"}
 _QUICK = "matmul-short"
-_SPLIT_AGENT = (sys.executable, "-m", "dure.bench.kernel.split_agent")
 
 
 def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell) -> dict[str, Any]:
     """Two tenants of a kind at each split, then one that goes idle, then a graph."""
-    found = store.noted("parts") or {}
+    found = store.noted(PARTS) or {}
     budget = Budget.of(settings.limit_s)
     window_s = settings.seconds + settings.ramp_s + 1.0
-    split = replace(surroundings, agent=_SPLIT_AGENT)
+    split = replace(surroundings, agent=SPLIT_AGENT)
     for kind, workload in (*_KINDS.items(), ("idle", _QUICK)):
-        length_s = IDLE_S if kind == "idle" else (len(SPLITS) + 2) * window_s
+        own_s = 2 * len(SPLITS) * (min(settings.seconds, OWN_SET_S) + settings.ramp_s + 0.5)
+        length_s = IDLE_S if kind == "idle" else (len(SPLITS) + 2) * window_s + own_s
         if kind in found or not budget.holds(START_S + length_s):
             continue
         tenants = tuple(BenchTenant(name, workload, CLOSED, Role.PEER) for name in ("one", "two"))
@@ -57,10 +61,10 @@ def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell
                 found[kind] = _idle(bed, agent, tell)
             else:
                 found[kind] = _splits(bed, agent, settings, tell)
-        store.note("parts", found)
+        store.note(PARTS, found)
     if "graph" not in found and budget.holds(START_S + len(SPLITS) * window_s):
         found["graph"] = _graph(split, settings)
-        store.note("parts", found)
+        store.note(PARTS, found)
         tell(f"graph: {found['graph']}")
     return found
 
@@ -74,9 +78,11 @@ def _splits(bed: Bed, agent: BenchAgent, settings: Settings, tell: Tell) -> dict
     names = [worker_name(_ROW, tenant) for tenant in bed.scenario.tenants]
     order = Order(TRAIN, 0.0, settings.seconds, settings.ramp_s, sync_every=KERNELS_PER_SYNC)
     alone = [bed.workers.measure({name: order})[name].per_s for name in names]
+    tokens = _start_tokens(bed, agent)
     splits = []
     for split in SPLITS:
         _ask_for(agent, bed, split)
+        own = _on_own_sets(bed, names, tokens, settings)
         answers = bed.workers.measure(dict.fromkeys(names, order))
         splits.append(
             {
@@ -84,6 +90,7 @@ def _splits(bed: Bed, agent: BenchAgent, settings: Settings, tell: Tell) -> dict
                 "speeds": [
                     answers[name].per_s / rate for name, rate in zip(names, alone, strict=True)
                 ],
+                "own_set": [rate / of for rate, of in zip(own, alone, strict=True)],
                 "sets": _sets_in_force(agent),
                 "moved": _moved(agent),
                 "said": {name: bed.workers.said_by_shim(name) for name in names},
@@ -91,6 +98,39 @@ def _splits(bed: Bed, agent: BenchAgent, settings: Settings, tell: Tell) -> dict
         )
         tell(f"{split}: {splits[-1]}")
     return {"alone_per_s": alone, "splits": splits, "sms": agent.client.status().gpus[0].sms}
+
+
+def _start_tokens(bed: Bed, agent: BenchAgent) -> list[str]:
+    """For each tenant a second process, which only has work: that confines the other tenant."""
+    names = []
+    for tenant in bed.scenario.tenants:
+        names.append(f"{tenant.name}+token")
+        bed.workers.start(names[-1], "token", agent.variables, agent.prefix(tenant, None))
+    bed.workers.ask_to_build(names)
+    for error in bed.workers.built(names).values():
+        raise error
+    for name in names:
+        bed.workers.warm_up(name, tune=False)
+    return names
+
+
+def _on_own_sets(
+    bed: Bed, names: Sequence[str], tokens: Sequence[str], settings: Settings
+) -> list[float]:
+    """The rate of each on its set with the other's set all but empty."""
+    seconds = min(settings.seconds, OWN_SET_S)
+    work = Order(TRAIN, 0.0, seconds, settings.ramp_s, sync_every=KERNELS_PER_SYNC)
+    token = Order(TRAIN, 0.0, seconds + 0.2, settings.ramp_s, sync_every=TOKENS_PER_SYNC)
+    return [
+        bed.workers.measure({name: work, other: token})[name].per_s
+        for name, other in zip(names, reversed(tokens), strict=True)
+    ]
+
+
+def slowed(item: dict[str, Any]) -> list[float]:
+    """By how much each is slower than on its set alone; none where that was not measured."""
+    pairs = zip(item["speeds"], item.get("own_set", ()), strict=False)
+    return [1.0 - both / own for both, own in pairs]
 
 
 def _ask_for(agent: BenchAgent, bed: Bed, split: tuple[int, int]) -> None:
@@ -201,6 +241,15 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
                 for speed, share in zip(item["speeds"], wanted, strict=True)
             )
             judged = kind == "compute-bound"
+            if slower := slowed(item):
+                result.append(
+                    Verdict(
+                        f"two {kind} tenants at {words} groups slow each other"
+                        + (f" ≤ {MOST_SLOWED:.0%}" if judged else ""),
+                        ", ".join(f"{each:.1%}" for each in slower),
+                        max(slower) <= MOST_SLOWED if judged else None,
+                    )
+                )
             result.append(
                 Verdict(
                     f"two {kind} tenants at {words} groups"
@@ -238,8 +287,10 @@ def grids(found: dict[str, Any]) -> list[Grid]:
             f"{kind}, {item['split'][0]}/{item['split'][1]} groups",
             *(number(speed, 3) for speed in item["speeds"]),
             number(sum(item["speeds"]), 3),
+            *(percent(each) for each in slowed(item) or (None, None)),
         )
         for kind in _KINDS
         for item in found.get(kind, {}).get("splits", ())
     )
-    return [Grid("Disjoint sets of compute units", ("tenants", "one", "two", "together"), rows)]
+    columns = ("tenants", "one", "two", "together", "one slowed", "two slowed")
+    return [Grid("Disjoint sets of compute units", columns, rows)]

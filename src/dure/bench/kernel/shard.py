@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ CALIBRATE_S = 3.0
 SEED = 7
 _SEEDS_PER_REPEAT = 100
 _CELL_SLACK_S = 3.0
+_START_S = 40.0
+"""To start, build and warm up the tenants of a block."""
 SOLO_AGAIN = "solo-again"
 """A service alone once more at the end, to see whether the machine drifted."""
 
@@ -70,7 +73,8 @@ class Shard:
         if not self._missing():
             return True
         for block in self._blocks():
-            if not self._time_left():
+            if not self._time_left(_START_S):
+                self.tell("no time to start its tenants: run the same command again")
                 break
             shares = Substrate.MPS in block and Substrate.DURE_MPS in block
             with Bed(self.scenario, surroundings, shares_daemon=shares) as bed:
@@ -103,7 +107,8 @@ class Shard:
         if Substrate.PLAIN in block:
             if ROWS[TIME_SLICE] not in warm:
                 return
-            self._calibrate(bed)
+            if not self._calibrate(bed):
+                return
             self._alone_first(bed)
         if not self._targets_known():
             return
@@ -112,11 +117,9 @@ class Shard:
             if Substrate.PLAIN in block:
                 self._alone(bed, repeat, Role.BEST_EFFORT, Role.PEER)
             for row in list(ready):
-                try:
-                    self._measure(bed, row, repeat)
-                except DureError as error:
-                    self.store.fail(row.name, str(error))
-                    self.tell(f"{row.name} failed: {error}")
+                if row in ready and not self._works(
+                    row.name, partial(self._measure, bed, row, repeat)
+                ):
                     ready = [other for other in ready if other.substrate is not row.substrate]
         if Substrate.PLAIN in block:
             for tenant in self.scenario.with_role(Role.SERVICE):
@@ -134,33 +137,33 @@ class Shard:
         self.tell(f"starting tenants of {', '.join(row.name for row in rows)}")
         # who asks a worker for its surroundings waits for it to start: those come last
         by_wait = sorted(rows, key=lambda row: row.substrate is Substrate.MPS)
-        started = [row for row in by_wait if self._works(row, lambda row: bed.start(row, {}))]
+        started = [row for row in by_wait if self._works(row.name, partial(bed.start, row, {}))]
         bed.build(started)
         self.tell("built")
         warm = []
         for row in rows:
             if row not in started:
                 continue
-            if self._works(row, lambda row: self._note_machine(bed.warm(row), machine)):
+            if self._works(row.name, partial(self._warm, bed, row, machine)):
                 warm.append(row)
         self.tell("warm")
         return warm
 
-    def _works(self, row: Row, work: Callable[[Row], None]) -> bool:
+    def _works(self, row: str, work: Callable[[], object]) -> bool:
         """Whether that worked; why not is kept and told."""
         try:
-            work(row)
+            work()
         except (DureError, OSError) as error:
-            self.store.fail(row.name, str(error))
-            self.tell(f"{row.name} cannot run: {error}")
+            self.store.fail(row, str(error))
+            self.tell(f"{row} cannot run: {error}")
             return False
         return True
 
-    def _note_machine(self, seen: dict[str, Any], machine: dict[str, Any]) -> None:
-        if seen:
+    def _warm(self, bed: Bed, row: Row, machine: dict[str, Any]) -> None:
+        if seen := bed.warm(row):
             self.store.note(MACHINE, {**machine, **seen, "scenario": self.scenario.name})
 
-    def _calibrate(self, bed: Bed) -> None:
+    def _calibrate(self, bed: Bed) -> bool:
         """What each service can serve alone, in a closed loop; it sets the arrivals of all rows."""
         known: dict[str, float] = (self.store.noted(CALIBRATION) or {}).get("capacity_per_s", {})
         for tenant in self.scenario.tenants:
@@ -168,9 +171,15 @@ class Shard:
                 window_s = min(CALIBRATE_S, 2.0 * self.settings.seconds)
                 order = Order(CLOSED, 0.0, window_s, self.settings.ramp_s, steps=tenant.steps)
                 name = worker_name(ROWS[TIME_SLICE], tenant)
-                known[tenant.name] = bed.workers.measure({name: order})[name].per_s
+                try:
+                    known[tenant.name] = bed.workers.measure({name: order})[name].per_s
+                except DureError as error:
+                    self.store.fail(solo_row(tenant), str(error))
+                    self.tell(f"{tenant.name} alone cannot run: {error}")
+                    return False
                 self.tell(f"{tenant.name} alone serves {known[tenant.name]:.1f}/s")
         self.store.note(CALIBRATION, {"capacity_per_s": known})
+        return True
 
     def _alone_first(self, bed: Bed) -> None:
         """Services alone, all draws: the targets come from them."""
@@ -193,8 +202,12 @@ class Shard:
         if self.store.has(row, repeat) or not self._time_left():
             return
         name = worker_name(ROWS[TIME_SLICE], tenant)
-        answers = bed.workers.measure({name: self._order(tenant, repeat)})
-        self._keep(row, repeat, {tenant.name: answers[name]}, {}, {})
+
+        def measure() -> None:
+            answers = bed.workers.measure({name: self._order(tenant, repeat)})
+            self._keep(row, repeat, {tenant.name: answers[name]}, {}, {})
+
+        self._works(row, measure)
 
     def _measure(self, bed: Bed, row: Row, repeat: int) -> None:
         if self.store.has(row.name, repeat) or not self._time_left():
@@ -253,8 +266,10 @@ class Shard:
             for tenant in self.scenario.with_role(Role.SERVICE)
         }
 
-    def _time_left(self) -> bool:
-        return self._budget.holds(self.settings.seconds + self.settings.ramp_s + _CELL_SLACK_S)
+    def _time_left(self, before_s: float = 0.0) -> bool:
+        """Whether a cell that begins so much later would end in time."""
+        cell_s = self.settings.seconds + self.settings.ramp_s + _CELL_SLACK_S
+        return self._budget.holds(before_s + cell_s)
 
 
 def alone_p99_ms(store: Store, tenant: BenchTenant) -> float:

@@ -8,6 +8,8 @@ from dure.bench.common.shelf import Shelf
 from dure.bench.kernel.orders import Answer
 
 CALIBRATION = "calibration"
+PARTS = "parts"
+"""All that was found by a shard that is no scenario, kept anew after each part."""
 
 
 @dataclass(frozen=True, slots=True)

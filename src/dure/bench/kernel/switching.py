@@ -13,7 +13,7 @@ from dure.bench.kernel.orders import POISSON, Order
 from dure.bench.kernel.rows import ROWS, Substrate
 from dure.bench.kernel.scenarios import SCENARIOS, Role
 from dure.bench.kernel.shard import SEED, Settings, Tell
-from dure.bench.kernel.store import Store
+from dure.bench.kernel.store import PARTS, Store
 from dure.domain.errors import DureError
 from dure.domain.units import NS_PER_S
 from dure.sim.benches.report import Grid, Verdict
@@ -32,7 +32,7 @@ _ROW = ROWS["slo"]
 
 def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell) -> dict[str, Any]:
     """Pair (b) under Dure, switched again and again; every round of switches is kept."""
-    found = store.noted("parts") or {"waits_ms": [], "errors": [], "forgotten": []}
+    found = store.noted(PARTS) or {"waits_ms": [], "errors": [], "forgotten": []}
     budget = Budget.of(settings.limit_s)
     if complete(found, settings) or not budget.holds(START_S + _length_s(ROUND)):
         return found
@@ -53,7 +53,7 @@ def run(store: Store, settings: Settings, surroundings: Surroundings, tell: Tell
             found["waits_ms"] += _switch_all(agent, min(ROUND, left))
             found["errors"] += _errors(bed, names, length_s)
             found["forgotten"] = forgotten(found["forgotten"], before, _said(agent))
-            store.note("parts", found)
+            store.note(PARTS, found)
             p99_ms = percentile(found["waits_ms"], 99.0)
             tell(f"{len(found['waits_ms'])} switches, p99 so far {p99_ms:.1f} ms")
     return found

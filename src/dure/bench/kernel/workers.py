@@ -17,8 +17,8 @@ from dure.bench.kernel.orders import Answer, Order
 from dure.domain.errors import DureError
 
 START_LIMIT_S = 120.0
-WARM_LIMIT_S = 240.0
-SLACK_S = 90.0
+WARM_LIMIT_S = 120.0
+SLACK_S = 45.0
 """How much longer than ordered a measurement may take."""
 NOTICE_S = 0.15
 """For an order to reach every worker."""
@@ -37,6 +37,8 @@ class _Worker:
     log: Path
     channel: Channel | None = None
     hello: dict[str, Any] = field(default_factory=dict)
+    lost: bool = False
+    """It did not answer in time, or is gone: a late answer is not to be taken for the next one."""
 
 
 class Workers:
@@ -87,7 +89,7 @@ class Workers:
     def ask_to_build(self, names: Sequence[str]) -> None:
         """Have them import and build, all at once, up to what needs the GPU alone."""
         for name in names:
-            with contextlib.suppress(WorkerError, ChannelError):  # `built` says why
+            with contextlib.suppress(WorkerError):  # `built` says why
                 self._await(name)
                 self.send(name, {"do": "build"})
 
@@ -107,7 +109,11 @@ class Workers:
 
     def send(self, name: str, message: dict[str, Any]) -> None:
         """Send an order without waiting for the answer."""
-        self._channel(name).send(message)
+        try:
+            self._channel(name).send(message)
+        except ChannelError as error:
+            self._workers[name].lost = True
+            raise WorkerError(error.what, self._advice(name)) from error
 
     def collect(self, name: str, limit_s: float) -> dict[str, Any]:
         """The answer to an order sent before."""
@@ -119,18 +125,32 @@ class Workers:
     def measure(
         self, orders: Mapping[str, Order], further: Mapping[str, Any] | None = None
     ) -> dict[str, Answer]:
-        """Run some workers at once; their clocks start together, `start_s` counts from now."""
+        """Run some workers at once; their clocks start together, `start_s` counts from now.
+
+        Where one fails the others are heard out first: their work would be in the way of the next
+        measurement, and their answers would be taken for its own.
+        """
         now_s = time.monotonic() + NOTICE_S
         timed = {
             name: replace(order, start_s=now_s + order.ramp_s + order.start_s)
             for name, order in orders.items()
         }
+        failed: list[DureError] = []
+        asked, found = [], {}
         for name, order in timed.items():
-            self.send(name, {**order.message(), **(further or {})})
-        found = {}
-        for name, order in timed.items():
-            limit_s = max(0.0, order.end_s - time.monotonic()) + SLACK_S
-            found[name] = Answer.read(self.collect(name, limit_s))
+            try:
+                self.send(name, {**order.message(), **(further or {})})
+                asked.append(name)
+            except DureError as error:
+                failed.append(error)
+        for name in asked:
+            limit_s = max(0.0, timed[name].end_s - time.monotonic()) + SLACK_S
+            try:
+                found[name] = Answer.read(self.collect(name, limit_s))
+            except DureError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
         return found
 
     def kill(self, name: str, signal_number: int) -> None:
@@ -170,14 +190,16 @@ class Workers:
 
     def _channel(self, name: str) -> Channel:
         channel = self._workers[name].channel
-        if channel is None:
-            raise WorkerError(f"{name} has not started", self._advice(name))
+        if channel is None or self._workers[name].lost:
+            words = "has not started" if channel is None else "has failed before"
+            raise WorkerError(f"{name} {words}", self._advice(name))
         return channel
 
     def _receive(self, name: str, limit_s: float) -> dict[str, Any]:
         try:
             return self._channel(name).receive(limit_s)
         except ChannelError as error:
+            self._workers[name].lost = True
             raise WorkerError(error.what, self._advice(name)) from error
 
     def _ask(self, name: str, message: dict[str, Any], limit_s: float) -> dict[str, Any]:

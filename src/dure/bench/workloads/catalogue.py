@@ -10,6 +10,9 @@ from torch.nn import functional as F
 from dure.bench.workloads.models import Bert, Dlrm, LanguageModel, UNet, post_norm_encoder, resnet50
 from dure.bench.workloads.steps import Step, inference_step, training_step
 
+TOKEN_CYCLES = 2_000_000
+"""About a millisecond."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
@@ -95,6 +98,11 @@ def matmul(side: int) -> Step:
         torch.mm(a, b, out=out)
 
     return step
+
+
+def token() -> Step:
+    """Work that is there and takes one compute unit, nothing of memory."""
+    return lambda: torch.cuda._sleep(TOKEN_CYCLES)
 
 
 def stream_bound() -> Step:
@@ -211,6 +219,14 @@ WORKLOADS = {
         graph=False,
         sync_every=1,
         description="one 8192^3 matrix product: many blocks on any set of compute units",
+    ),
+    "token": Workload(
+        build=token,
+        batch=1,
+        dtype="none",
+        graph=False,
+        sync_every=64,
+        description="one thread that waits for about a millisecond",
     ),
     "stream-bound": Workload(
         build=stream_bound,
