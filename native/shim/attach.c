@@ -61,7 +61,7 @@ static void forget_everything(void)
     memset(contexts, 0, sizeof contexts);
     pthread_mutex_init(&devices_lock, NULL);
     dure_events_forget();
-    dure_memory_forget();
+    dure_books_forget();
     dure_graphs_forget();
     dure_kernels_forget();
     dure_lights_forget();
@@ -194,6 +194,7 @@ void dure_context_gone(cu_context context, bool alive)
         dure_streams_forget(devices[index], context, alive);
         dure_green_forget(devices[index], context, alive);
         dure_waits_context_gone(devices[index], context);
+        dure_memory_context_gone(devices[index], context);
     }
 }
 

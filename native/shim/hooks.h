@@ -94,6 +94,9 @@
     X(cuMemAllocFromPoolAsync_ptsz, fn_alloc_pool, "cuMemAllocFromPoolAsync", 11020)    \
     X(cuMemCreate, fn_create, "cuMemCreate", 10020)                                     \
     X(cuMemRelease, fn_release, "cuMemRelease", 10020)                                  \
+    X(cuMemMap, fn_map, "cuMemMap", 10020)                                              \
+    X(cuMemUnmap, fn_unmap, "cuMemUnmap", 10020)                                        \
+    X(cuMemRetainAllocationHandle, fn_retain_memory, "cuMemRetainAllocationHandle", 11000)        \
     X(cuMemFree_v2, fn_free, "cuMemFree", 3020)                                         \
     X(cuMemFreeAsync, fn_free_async, "cuMemFreeAsync", 11020)                           \
     X(cuMemFreeAsync_ptsz, fn_free_async, "cuMemFreeAsync", 11020)                      \
@@ -186,8 +189,7 @@
     A(X, cuModuleUnload, 2000)                                                          \
     A(X, cuLibraryUnload, 12000)                                                        \
     A(X, cuMemFreeHost, 2000)                                                           \
-    A(X, cuMemHostUnregister, 4000)                                                     \
-    A(X, cuMemUnmap, 10020)
+    A(X, cuMemHostUnregister, 4000)
 
 #define DURE_STREAM_VARIANTS(X, symbol, asked, since, index)                            \
     X(symbol, fn_six, asked, since) X(symbol##_ptsz, fn_six, asked, since)

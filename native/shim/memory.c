@@ -1,103 +1,6 @@
 /* Memory: the tenant's limit and others' reserves, by asking before and keeping books after. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "hooks.h"
 #include "shim.h"
-
-#define BOOKS_FIRST 4096u
-#define BOOKS_MOST (1u << 21) /* allocations of one process that are remembered */
-
-/* What was allocated, by address or handle: open addressing, never more than half full. */
-struct allocation {
-    uint64_t key; /* 0: free, 1: was taken */
-    uint64_t bytes;
-    struct dure_device *device;
-};
-static struct {
-    pthread_mutex_t lock;
-    struct allocation *table;
-    uint32_t size, used;
-} books = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void dure_memory_forget(void)
-{
-    pthread_mutex_init(&books.lock, NULL);
-    free(books.table);
-    books.table = NULL;
-    books.size = books.used = 0;
-}
-
-static struct allocation *find(uint64_t key, bool make)
-{
-    struct allocation *free_one = NULL;
-    uint64_t hash = key * 0x9e3779b97f4a7c15ull >> 32;
-    for (uint32_t step = 0; step < books.size; step++) {
-        struct allocation *entry = &books.table[(hash + step) & (books.size - 1)];
-        if (entry->key == key)
-            return entry;
-        if (entry->key == 1 && free_one == NULL)
-            free_one = entry;
-        if (entry->key == 0)
-            return make ? (free_one != NULL ? free_one : entry) : NULL;
-    }
-    return make ? free_one : NULL;
-}
-
-static bool room(void)
-{
-    if (books.used * 2 < books.size)
-        return true;
-    struct allocation *before = books.table;
-    uint32_t size_before = books.size, live = 0;
-    for (uint32_t index = 0; index < size_before; index++)
-        live += before[index].key > 1;
-    uint32_t size = size_before == 0 ? BOOKS_FIRST : live * 4 < size_before ? size_before
-                                                                            : size_before * 2;
-    if (size > BOOKS_MOST)
-        return false;
-    struct allocation *table = calloc(size, sizeof *table);
-    if (table == NULL)
-        return false;
-    books.table = table;
-    books.size = size;
-    books.used = 0;
-    for (uint32_t index = 0; index < size_before; index++) {
-        if (before[index].key <= 1)
-            continue;
-        *find(before[index].key, true) = before[index];
-        books.used++;
-    }
-    free(before);
-    return true;
-}
-
-/* `used` counts places that were ever taken, so that searches stay short. */
-static void enter(uint64_t key, uint64_t bytes, struct dure_device *device)
-{
-    if (key <= 1)
-        return;
-    pthread_mutex_lock(&books.lock);
-    if (room()) {
-        struct allocation *entry = find(key, true);
-        books.used += entry->key == 0;
-        *entry = (struct allocation){key, bytes, device};
-    }
-    pthread_mutex_unlock(&books.lock);
-}
-
-static struct allocation leave(uint64_t key)
-{
-    struct allocation found = {0};
-    pthread_mutex_lock(&books.lock);
-    struct allocation *entry = books.size != 0 && key > 1 ? find(key, false) : NULL;
-    if (entry != NULL) {
-        found = *entry;
-        entry->key = 1;
-    }
-    pthread_mutex_unlock(&books.lock);
-    return found;
-}
 
 /* ---- asking and booking ---------------------------------------------------------------------- */
 
@@ -124,11 +27,25 @@ static bool may_take(struct dure_device *device, uint64_t bytes)
     return may;
 }
 
-static void took(struct dure_device *device, uint64_t key, uint64_t bytes)
+static void give_back(struct dure_device *device, uint64_t bytes)
+{
+    if (device == NULL || bytes == 0)
+        return;
+    __atomic_sub_fetch(&device->memory_bytes, bytes, __ATOMIC_RELAXED);
+    struct dure_link *link = dure_link_peek(device);
+    if (link == NULL)
+        return;
+    dure_memory_gave(&link->plane, bytes);
+    dure_link_drop(link);
+}
+
+/* What was at that address before ended unseen: the driver would not give it out twice. */
+static void took(struct dure_device *device, cu_context context, uint64_t key, uint64_t bytes)
 {
     if (device == NULL)
         return;
-    enter(key, bytes, device);
+    struct dure_allocation before = dure_books_enter(key, bytes, device, context);
+    give_back(before.device, before.bytes);
     __atomic_add_fetch(&device->memory_bytes, bytes, __ATOMIC_RELAXED);
     struct dure_link *link = dure_link_peek(device);
     if (link == NULL)
@@ -139,21 +56,15 @@ static void took(struct dure_device *device, uint64_t key, uint64_t bytes)
 
 static void gave(uint64_t key)
 {
-    struct allocation found = dure_enabled ? leave(key) : (struct allocation){0};
-    if (found.device == NULL)
+    if (!dure_enabled)
         return;
-    __atomic_sub_fetch(&found.device->memory_bytes, found.bytes, __ATOMIC_RELAXED);
-    struct dure_link *link = dure_link_peek(found.device);
-    if (link == NULL)
-        return;
-    dure_memory_gave(&link->plane, found.bytes);
-    dure_link_drop(link);
+    struct dure_allocation found = dure_books_leave(key);
+    give_back(found.device, found.bytes);
 }
 
-static struct dure_device *current(void)
+void dure_memory_context_gone(struct dure_device *device, cu_context context)
 {
-    cu_context context;
-    return dure_here(&context);
+    give_back(device, dure_books_end(context, device));
 }
 
 /* ---- allocations ----------------------------------------------------------------------------- */
@@ -162,12 +73,13 @@ static struct dure_device *current(void)
     cu_result hook_##symbol parameters                                                  \
     {                                                                                   \
         DURE_ENTER(symbol);                                                             \
-        struct dure_device *device = current();                                         \
+        cu_context context = NULL;                                                      \
+        struct dure_device *device = dure_here(&context);                               \
         if (!may_take(device, bytes))                                                   \
             return CU_OUT_OF_MEMORY;                                                    \
         cu_result result = dure_real.symbol arguments;                                  \
         if (result == CU_OK)                                                            \
-            took(device, (uint64_t)*pointer, bytes);                                    \
+            took(device, context, (uint64_t)*pointer, bytes);                           \
         return result;                                                                  \
     }                                                                                   \
     DURE_EXPORT(symbol);
@@ -176,14 +88,15 @@ static struct dure_device *current(void)
     cu_result hook_##symbol parameters                                                  \
     {                                                                                   \
         DURE_ENTER(symbol);                                                             \
-        struct dure_device *device = current();                                         \
+        cu_context context = NULL;                                                      \
+        struct dure_device *device = dure_here(&context);                               \
         bool captured = device != NULL && dure_capturing(dure_stream_named(stream, per_thread)); \
         if (!captured && !may_take(device, bytes))                                      \
             return CU_OUT_OF_MEMORY;                                                    \
         dure_touch(stream, per_thread);                                                 \
         cu_result result = dure_real.symbol arguments;                                  \
         if (result == CU_OK && !captured)                                               \
-            took(device, (uint64_t)*pointer, bytes);                                    \
+            took(device, context, (uint64_t)*pointer, bytes);                           \
         return result;                                                                  \
     }                                                                                   \
     DURE_EXPORT(symbol);
@@ -216,22 +129,54 @@ cu_result hook_cuMemCreate(uint64_t *pointer, size_t bytes, const struct cu_allo
         return CU_OUT_OF_MEMORY;
     cu_result result = dure_real.cuMemCreate(pointer, bytes, what, flags);
     if (result == CU_OK)
-        took(device, *pointer, bytes);
+        took(device, NULL, *pointer, bytes);
     return result;
 }
 DURE_EXPORT(cuMemCreate);
 
+/* It stays taken for as long as it is mapped, or another holds its handle. */
+cu_result hook_cuMemMap(cu_pointer pointer, size_t bytes, size_t offset, uint64_t handle,
+                        uint64_t flags)
+{
+    DURE_ENTER(cuMemMap);
+    cu_result result = dure_real.cuMemMap(pointer, bytes, offset, handle, flags);
+    if (result == CU_OK && dure_enabled)
+        dure_books_map(pointer, bytes, handle);
+    return result;
+}
+DURE_EXPORT(cuMemMap);
+
+cu_result hook_cuMemRetainAllocationHandle(uint64_t *handle, void *address)
+{
+    DURE_ENTER(cuMemRetainAllocationHandle);
+    cu_result result = dure_real.cuMemRetainAllocationHandle(handle, address);
+    if (result == CU_OK && dure_enabled)
+        dure_books_hold(*handle);
+    return result;
+}
+DURE_EXPORT(cuMemRetainAllocationHandle);
+
+/* Freed memory may be handed out again at once, so it leaves the books first. */
+cu_result hook_cuMemUnmap(cu_pointer pointer, size_t bytes)
+{
+    DURE_ENTER(cuMemUnmap);
+    dure_touch_all();
+    for (uint64_t at = pointer; dure_enabled && at < pointer + bytes;) {
+        struct dure_allocation found = dure_books_unmap(&at, pointer + bytes);
+        give_back(found.device, found.bytes);
+    }
+    return dure_real.cuMemUnmap(pointer, bytes);
+}
+DURE_EXPORT(cuMemUnmap);
+
 cu_result hook_cuMemRelease(uint64_t handle)
 {
     DURE_ENTER(cuMemRelease);
-    cu_result result = dure_real.cuMemRelease(handle);
-    if (result == CU_OK)
-        gave(handle);
-    return result;
+    gave(handle);
+    return dure_real.cuMemRelease(handle);
 }
 DURE_EXPORT(cuMemRelease);
 
-/* Freed memory may be handed out again at once, so it leaves the books first. */
 cu_result hook_cuMemFree_v2(cu_pointer pointer)
 {
     DURE_ENTER(cuMemFree_v2);
@@ -311,7 +256,9 @@ cu_result hook_cuMemGetInfo_v2(size_t *left, size_t *all)
 {
     DURE_ENTER(cuMemGetInfo_v2);
     cu_result result = dure_real.cuMemGetInfo_v2(left, all);
-    struct dure_device *device = result == CU_OK && left != NULL && all != NULL ? current() : NULL;
+    cu_context context;
+    bool told = result == CU_OK && left != NULL && all != NULL;
+    struct dure_device *device = told ? dure_here(&context) : NULL;
     struct dure_link *link = device != NULL ? dure_link_take(device, dure_now_ns()) : NULL;
     if (link == NULL)
         return result;

@@ -322,7 +322,31 @@ bool dure_capturing(cu_stream stream);
 /* ---- sync.c ---- */
 void dure_events_forget(void);
 /* memory.c, graphs.c: after a fork */
-void dure_memory_forget(void);
+void dure_memory_context_gone(struct dure_device *device, cu_context context);
+
+/* ---- books.c --------------------------------------------------------------------------------- */
+
+struct dure_allocation {
+    uint64_t key; /* address or handle */
+    uint64_t bytes;
+    struct dure_device *device; /* NULL: no allocation */
+    cu_context context;         /* it ends with; NULL: with none */
+    uint64_t maps;              /* the handle that is mapped at this address */
+    uint32_t holds;             /* who keeps it: its maker, mappings, further handles */
+};
+
+/* An allocation was made; gives the one that was known under that key before. */
+struct dure_allocation dure_books_enter(uint64_t key, uint64_t bytes, struct dure_device *device,
+                                        cu_context context);
+/* One that holds it lets go; gives the allocation where it was the last. */
+struct dure_allocation dure_books_leave(uint64_t key);
+void dure_books_hold(uint64_t handle);
+void dure_books_map(uint64_t address, uint64_t bytes, uint64_t handle);
+/* Unmap from `*address` on, until an allocation ends by it or the end is reached. */
+struct dure_allocation dure_books_unmap(uint64_t *address, uint64_t end);
+/* All of a context ends; the bytes they had. */
+uint64_t dure_books_end(cu_context context, struct dure_device *device);
+void dure_books_forget(void);
 void dure_graphs_forget(void);
 /* A number for an executable graph that no other ever had. */
 uint64_t dure_graph_id(cu_exec exec);

@@ -96,7 +96,6 @@ API int cuDevicePrimaryCtxRetain(void **context, int device)
     *context = &primary;
     return device;
 }
-API int cuDevicePrimaryCtxReset_v2(int device) { return device; }
 API int cuCtxSetCurrent(void *context) { current = context; return 0; }
 API int cuCtxGetCurrent(void **context) { *context = current; return 0; }
 API int cuCtxGetDevice(int *device) { *device = 0; return current != NULL ? 0 : 201; }
@@ -365,6 +364,28 @@ API int cuMemCreate(uint64_t *handle, size_t bytes, const void *what, uint64_t f
     return take(handle, bytes);
 }
 API int cuMemRelease(uint64_t handle) { return give(handle); }
+API int cuMemMap(uint64_t pointer, size_t bytes, size_t offset, uint64_t handle, uint64_t flags)
+{
+    (void)pointer, (void)bytes, (void)offset, (void)handle, (void)flags;
+    return 0;
+}
+API int cuMemUnmap(uint64_t pointer, size_t bytes)
+{
+    (void)pointer, (void)bytes;
+    return 0;
+}
+API int cuMemRetainAllocationHandle(uint64_t *handle, void *address)
+{
+    (void)address;
+    *handle = blocks[0].key;
+    return 0;
+}
+API int cuDevicePrimaryCtxReset_v2(int device)
+{
+    memset(blocks, 0, sizeof blocks);
+    taken_bytes = 0;
+    return device;
+}
 API int cuMemGetInfo_v2(size_t *left, size_t *all)
 {
     *all = DEVICE_BYTES;

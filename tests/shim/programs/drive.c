@@ -78,6 +78,8 @@ static void set_up(const char *via)
 
 static void *stream_now;
 static void *graph_exec;
+#define MAPPED_AT 0x500000000000ull
+static uint64_t handle;
 static uint64_t memory[64];
 static int allocations;
 
@@ -369,9 +371,25 @@ static void step(const char *what, const char *value)
         cold((unsigned)number, (unsigned)atoi(more + 1));
     else if (strcmp(what, "deep") == 0 && more != NULL)
         deep((unsigned)number, (unsigned)atoi(more + 1));
+    else if (strcmp(what, "reset") == 0) {
+        check(CALL("cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxReset", (int), 0), "reset");
+        allocations = 0;
+    } else if (strcmp(what, "map") == 0)
+        check(CALL("cuMemMap", "cuMemMap", (uint64_t, size_t, size_t, uint64_t, uint64_t),
+                   MAPPED_AT + (more != NULL ? strtoul(more + 1, NULL, 10) * number << 20 : 0),
+                   number << 20, 0, handle, 0),
+              "map");
+    else if (strcmp(what, "unmap") == 0)
+        check(CALL("cuMemUnmap", "cuMemUnmap", (uint64_t, size_t), MAPPED_AT, number << 20),
+              "unmap");
+    else if (strcmp(what, "retain") == 0)
+        check(CALL("cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle",
+                   (uint64_t *, void *), &handle, NULL),
+              "retain");
+    else if (strcmp(what, "release") == 0)
+        check(CALL("cuMemRelease", "cuMemRelease", (uint64_t), handle), "release");
     else if (strcmp(what, "create") == 0) {
         const int what_for[8] = {1, 0, 1, 0};
-        uint64_t handle;
         int result = CALL("cuMemCreate", "cuMemCreate", (uint64_t *, size_t, const int *, uint64_t),
                           &handle, number << 20, what_for, 0);
         printf("create %lu %d\n", number, result);
