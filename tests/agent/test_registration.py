@@ -92,6 +92,8 @@ def test_a_tenant_of_no_gpu_is_seated_where_its_process_comes_up(bench: Bench) -
     assert [each.gpu for each in client.tenants()] == [None]
     with pytest.raises(InputError, match="more than the 131 GiB"):
         client.declare("big", TenantSpec(memory_limit_bytes=10**12))
+    with pytest.raises(InputError, match="no GPU has more than 131 GiB unreserved"):
+        client.declare("big", TenantSpec(memory_reserve_bytes=10**12))
     program = bench.start("web", "idle", gpu=1)
     assert first_line(program).startswith("ready")
     assert [each.gpu for each in client.tenants()] == [stand.UUIDS[1]]

@@ -61,6 +61,8 @@ def test_durations_are_shown_in_the_largest_unit_that_fits(ns: float, text: str)
 def test_sizes_are_shown_in_binary_units() -> None:
     assert format_bytes(1.5 * GIB) == "1.5 GiB"
     assert format_bytes(10) == "10 B"
+    assert format_bytes(999 * GIB) == "999 GiB"
+    assert format_bytes(999 * 1024 * GIB) == "999 TiB"
 
 
 @pytest.mark.parametrize(

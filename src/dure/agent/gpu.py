@@ -213,6 +213,13 @@ class Gpu:
                 "lower it",
             )
 
+    @property
+    def unreserved_bytes(self) -> int:
+        """Memory of the card that is kept free for nobody."""
+        given = [seat.allotment for seat in self.seats.values() if seat.allotment is not None]
+        reserved = sum(allotment.memory_reserve_bytes for allotment in given)
+        return self.identity.profile.memory_bytes - reserved
+
     def _write_words(self, seat: Seat) -> None:
         """The slow-moving words of one tenant."""
         given, latency = seat.allotment, seat.tenant.slo.latency

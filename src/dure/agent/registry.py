@@ -78,8 +78,9 @@ class Registry:
         """A tenant by name; raises where there is none."""
         found = self.tenants.get(name)
         if found is None:
-            known = ", ".join(sorted(self.tenants)) or "none is declared"
-            raise UnknownTenantError(f"there is no tenant '{name}'", f"declared: {known}")
+            known = ", ".join(sorted(self.tenants))
+            remedy = f"declared: {known}" if known else "none is declared"
+            raise UnknownTenantError(f"there is no tenant '{name}'", remedy)
         return found
 
     def find_for(self, name: str, uid: int) -> Declared:

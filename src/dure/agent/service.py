@@ -48,7 +48,7 @@ from dure.domain.errors import InputError
 from dure.domain.events import PolicyParameters
 from dure.domain.ids import TenantId
 from dure.domain.tenant import Tenant
-from dure.domain.units import NS_PER_S
+from dure.domain.units import NS_PER_S, format_bytes
 from dure.kernel.goals import choose_policy
 from dure.kernel.policies.registry import make_policy
 
@@ -139,6 +139,7 @@ class Service:
         if not wanted:
             largest = max(self.actors, key=lambda each: each.gpu.identity.profile.memory_bytes)
             largest.gpu.refuse_oversize(tenant)
+            self._refuse_homeless(tenant)
         for actor in wanted:
             actor.call(_joining(tenant, declared.spec.free))
         for actor in self.actors:
@@ -149,6 +150,17 @@ class Service:
             declared.counted_gpu_ns = before.counted_gpu_ns
         self.registry.tenants[declared.name] = declared
         return tenant
+
+    def _refuse_homeless(self, tenant: Tenant) -> None:
+        """Raise where no GPU can keep free what a tenant without a GPU of its own reserves."""
+        reserve = tenant.memory.reserve_bytes
+        free = max(actor.call(lambda gpu: gpu.unreserved_bytes) for actor in self.actors)
+        if reserve > free:
+            raise InputError(
+                f"tenant '{tenant.id}' reserves {format_bytes(reserve)} of memory where no GPU has "
+                f"more than {format_bytes(free)} unreserved",
+                "lower its reserve or another tenant's",
+            )
 
     def seats_for(self, declared: Declared) -> tuple[Actor, ...]:
         """The GPUs on which a tenant has a seat before any process asks for one."""

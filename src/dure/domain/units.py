@@ -82,6 +82,8 @@ def format_bytes_like(size: float, written: int) -> str:
 
 def format_bytes(size: float) -> str:
     """Bytes as a person reads them, in binary units."""
+    if abs(size) >= 1000 * GIB:
+        return f"{size / _BYTES['TiB']:,.4g} TiB"
     for limit, unit in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if abs(size) >= limit:
             return f"{size / limit:.3g} {unit}"
