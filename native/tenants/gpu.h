@@ -128,6 +128,7 @@ int run_serve(const struct options *o);
 int run_train(const struct options *o);
 int run_graph(const struct options *o);
 int run_streams(const struct options *o);
+int run_order(const struct options *o);
 int run_hog(const struct options *o);
 int run_crash(const struct options *o);
 int run_fork(const struct options *o);

@@ -18,6 +18,7 @@ static const struct {
     {"train", run_train, "steps in a closed loop; prints steps a second, checks its results", NULL},
     {"graph", run_graph, "replays of a captured graph; checks its results", NULL},
     {"streams", run_streams, "streams joined by events; checks its results", NULL},
+    {"order", run_order, "a stream beside the legacy one, without waits; checks its result", NULL},
     {"threads", run_threads, "threads that each compute; checks their results", NULL},
     {"hog", run_hog, "allocates until memory is out; prints what it got", NULL},
     {"crash", run_crash, "dies in mid-kernel (--how kill|abort|segfault|exit|address)", NULL},

@@ -1,6 +1,6 @@
-/* Streams in a chain: each waits by event for the one before it, across many rounds; with --legacy
- * every other one is the legacy stream, which needs no events to be in order with the others. With
- * --wrong the waits are left out, and the result must show it. */
+/* Streams in a chain: each waits by event for the one before it, across many rounds. With --wrong
+ * the
+ * waits are left out, and the result must show it. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -8,38 +8,26 @@
 
 #define WORDS 256u
 #define MOST_STREAMS 32u
-#define MORE_OFTEN 6 /* launches on the first, which so is moved before the legacy stream is */
 
 /* One round: stream i turns buffer i - 1 into buffer i; slow ones first, so order matters. */
 static void play_round(const struct options *o, const CUstream *streams, const CUevent *events,
                        const CUdeviceptr *buffers, uint32_t round)
 {
     uint64_t count = o->streams;
-    bool by_events = !o->legacy && !o->wrong;
-    for (int again = 0; again < (o->legacy ? MORE_OFTEN : 1); again++)
-        launch_fill(o, streams[0], buffers[0], WORDS, round);
+    launch_fill(o, streams[0], buffers[0], WORDS, round);
     CHECK(cu.cuEventRecord(events[0], streams[0]));
     for (uint64_t i = 1; i < count; i++) {
         struct options now = *o;
         now.work_ns = o->work_ns / (i + 1);
-        if (by_events)
+        if (!o->wrong)
             CHECK(cu.cuStreamWaitEvent(streams[i], events[i - 1], 0));
         CUdeviceptr sum[3] = {buffers[i], buffers[i - 1], buffers[i - 1]};
         launch_add(&now, streams[i], sum, WORDS);
         launch_chase(&now, streams[i], buffers[i], WORDS, (uint32_t)i);
         CHECK(cu.cuEventRecord(events[i], streams[i]));
     }
-    if (by_events)
+    if (!o->wrong)
         CHECK(cu.cuStreamWaitEvent(streams[0], events[count - 1], 0));
-}
-
-static CUstream new_stream(const struct options *o, uint64_t index)
-{
-    CUstream made = NULL;
-    if (o->legacy && index % 2 == 1)
-        return NULL;
-    CHECK(cu.cuStreamCreate(&made, o->legacy && !o->wrong ? 0 : CU_STREAM_NON_BLOCKING));
-    return made;
 }
 
 static uint32_t expected(uint64_t count, uint32_t round)
@@ -61,7 +49,7 @@ int run_streams(const struct options *o)
         return EXIT_USAGE;
     gpu_open(o);
     for (uint64_t i = 0; i < o->streams; i++) {
-        streams[i] = new_stream(o, i);
+        CHECK(cu.cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
         CHECK(cu.cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING));
         buffers[i] = device_words(WORDS);
     }

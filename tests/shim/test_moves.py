@@ -148,7 +148,7 @@ def test_the_legacy_stream_stays_in_order_with_others_that_move_when_company_com
             time.sleep(0.02)
             gate(False)
 
-    chain = f"streams --legacy --streams 2 --work-us 100 --seconds {FLIPS * 0.12:.1f}"
+    chain = f"order --work-us 100 --seconds {FLIPS * 0.12:.1f}"
     bench.run_together(chain, chain, meanwhile=come_and_go)
     clients = {hello.tenant: number for number, hello in enumerate(bench.agent.hellos)}
     assert bench.agent.read(clients[b"t0"]).counters.moved_launches > 0
