@@ -121,6 +121,15 @@ def test_launches_that_pass_lightly_are_all_counted(kit: Kit, agent: StubAgent, 
     assert reading.counters.gpu_ns > 0
 
 
+def test_a_callback_does_not_wait_for_who_is_in_the_driver(kit: Kit, agent: StubAgent) -> None:
+    """That one may wait for the very callback, with what it holds in the shim."""
+    agent.segments.set_sample_every(1)
+    steps = ("train:300:20", "called", "train:300:2") * 5
+    done = kit.drive(*steps, "sync", socket=agent.path, DURE_FAKE_LOCKED="1")
+    assert done.lines == ["end"], "nobody was stuck"
+    assert agent.read(0).activity.inflight_ns == 0
+
+
 def test_few_launches_are_timed_when_all_are_known(kit: Kit, agent: StubAgent) -> None:
     agent.segments.set_sample_every(16)
     kit.drive("train:20000:3", "sync", socket=agent.path)

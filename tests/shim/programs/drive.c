@@ -1,7 +1,7 @@
 /* A CUDA program in small: does what its arguments say, through the driver it finds.
  *
  *   via=dlsym|proc|proc_ptsz|nested   how it finds the functions
- *   launch:US  ex:US  coop:US  graph:N  capture  sync  ctxsync  event  poll  callback
+ *   launch:US  ex:US  coop:US  graph:N  capture  sync  ctxsync  event  poll  callback  called
  *   stream  sleep:MS  say:TEXT
  *   alloc:MIB  create:MIB  free  info  copyin:BYTES  copyout  fork  exec ...  threads:N:US:COUNT
  *   burn:COUNT:US  train:COUNT:US  cold:COUNT:US  deep:COUNT:US  fds  leftovers  report:NS
@@ -267,12 +267,17 @@ static void be_called(void *data)
     __atomic_store_n((int *)data, 1, __ATOMIC_RELEASE);
 }
 
-static void callback(void)
+static void order_callback(void)
 {
     called = 0;
     check(CALL("cuLaunchHostFunc", "cuLaunchHostFunc", (void *, void (*)(void *), void *),
                stream_now, be_called, &called),
           "callback");
+}
+
+static void callback(void)
+{
+    order_callback();
     while (!__atomic_load_n(&called, __ATOMIC_ACQUIRE))
         usleep(50);
 }
@@ -346,6 +351,8 @@ static void step(const char *what, const char *value)
         events(1);
     else if (strcmp(what, "callback") == 0)
         callback();
+    else if (strcmp(what, "called") == 0) /* not waited for */
+        order_callback();
     else if (strcmp(what, "alloc") == 0) {
         int result = CALL("cuMemAlloc_v2", "cuMemAlloc", (uint64_t *, size_t),
                           &memory[allocations], number << 20);
