@@ -7,9 +7,10 @@ check looks at one file at a time and would miss a change in a function called f
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
@@ -52,7 +53,18 @@ def _can_write(folder: Path) -> bool:
 
 
 CACHE_FOLDER = _cache_folder()
-setattr(numba.config, "CACHE_DIR", str(CACHE_FOLDER))  # noqa: B010, not in its stubs
+
+
+@contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """What is compiled meanwhile is kept there; what others compile stays where it was."""
+    settings = cast(Any, numba.config)
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        settings.CACHE_DIR = before
 
 
 def is_compiled() -> bool:
@@ -62,4 +74,5 @@ def is_compiled() -> bool:
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile to machine code on first use and keep the result on disk for the next process."""
-    return cast(Callable[_P, _R], numba.njit(cache=True, error_model="numpy")(function))
+    with _kept_in(CACHE_FOLDER):
+        return cast(Callable[_P, _R], numba.njit(cache=True, error_model="numpy")(function))
