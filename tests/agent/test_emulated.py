@@ -102,6 +102,10 @@ def _figures(client: AgentClient, name: str) -> tuple[int, float]:
     return len(tenant.clients), tenant.gpu_share
 
 
+def _squad_error(client: AgentClient, name: str) -> float | None:
+    return next(each for each in client.tenants() if each.name == name).squad_error
+
+
 def _at_work(client: AgentClient) -> bool:
     return all(_figures(client, name)[1] > 0.01 for name in ("web", "train"))
 
@@ -120,6 +124,7 @@ def test_real_programs_register_share_the_gpu_and_leave(emulated: Emulated) -> N
     assert gpu.sms == 132
     wait_for("a hold", lambda: client.why("train").held_ns > 0)
     assert client.why("train").holders[0].tenant == "web"
+    wait_for("squads that were timed", lambda: _squad_error(client, "train") is not None)
     assert (web.wait(LIMIT_S), train.wait(LIMIT_S)) == (0, 0)
     wait_for("free slots", lambda: client.status().gpus[0].clients == 0)
     client.close()

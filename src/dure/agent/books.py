@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TypeVar
 
 from dure.domain.latency import quantile_ns
@@ -9,6 +10,8 @@ from dure.domain.units import NS_PER_MS, NS_PER_S
 
 _STEP_NS = 100 * NS_PER_MS
 _KEPT_NS = 10 * NS_PER_S
+_KEPT_SQUADS = 500
+"""Errors of predicted squads: ten seconds of ticks."""
 SHOWN_NS = 1 * NS_PER_S
 """Live figures are means over this."""
 LATENCY_NS = 5 * NS_PER_S
@@ -38,6 +41,10 @@ class Deeds:
     memory_refused: int = 0
     copied_bytes: int = 0
     moved_launches: int = 0
+    timed_ns: int = 0
+    """Of launches that were timed and had been predicted."""
+    predicted_ns: int = 0
+    """The same launches, as they were predicted."""
 
     def add(self, other: "Deeds") -> None:
         """Take in what came after."""
@@ -54,6 +61,8 @@ class Deeds:
         self.memory_refused += other.memory_refused
         self.copied_bytes += other.copied_bytes
         self.moved_launches += other.moved_launches
+        self.timed_ns += other.timed_ns
+        self.predicted_ns += other.predicted_ns
 
     @property
     def held_ns(self) -> int:
@@ -87,8 +96,12 @@ class Book:
         default_factory=lambda: deque([Deeds()], maxlen=_KEPT_NS // _STEP_NS)
     )
 
+    _squad_errors: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_SQUADS))
+
     def add(self, deeds: Deeds) -> None:
         """Enter what happened since the last entry."""
+        if deeds.timed_ns > 0:
+            self._squad_errors.append(abs(deeds.predicted_ns / deeds.timed_ns - 1.0))
         if self._steps[-1].elapsed_ns >= _STEP_NS:
             self._steps.append(Deeds())
         self._steps[-1].add(deeds)
@@ -102,3 +115,10 @@ class Book:
                 break
             summed.add(step)
         return summed
+
+    def squad_error(self) -> float | None:
+        """How far predicted time of a squad was off, as a median; None before any was timed.
+
+        Of each entry, which is about a cycle of squads, by the launches in it that were timed.
+        """
+        return median(self._squad_errors) if self._squad_errors else None

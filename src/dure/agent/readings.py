@@ -295,6 +295,9 @@ class Meter:
         key = (signature, sample.sms, sample.company)
         launches, total_ns = into.samples.get(key, (0, 0))
         into.samples[key] = (launches + 1, total_ns + sample.duration_ns)
+        if sample.predicted_ns:
+            into.deeds.timed_ns += sample.duration_ns
+            into.deeds.predicted_ns += sample.predicted_ns
 
     def flush(
         self, now_ns: int, books: Mapping[TenantId, Book], names: Mapping[int, TenantId]

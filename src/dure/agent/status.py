@@ -89,6 +89,7 @@ def tenant_status(gpu: Gpu, seat: Seat, declared: Declared) -> TenantStatus:
         fallbacks=sum(each.fallbacks for each in counters),
         passes_open=sum(each.passes_open for each in counters),
         prediction_error=sum(errors) / len(errors) / 1e6 if errors else None,
+        squad_error=seat.book.squad_error(),
         held_for=_mostly_held_for(deeds, gpu.names()),
     )
 

@@ -219,6 +219,8 @@ class TenantStatus(Answer):
     passes_open: int = 0
     prediction_error: float | None = None
     """Smoothed |predicted - timed| / timed of timed launches."""
+    squad_error: float | None = None
+    """Median of the same over what was timed within each cycle of squads of the last seconds."""
     held_for: str | None = None
     """Whom it was mostly held for in the last second."""
 

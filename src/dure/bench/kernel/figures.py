@@ -54,8 +54,9 @@ class RowFigures:
     efficiency: Estimate
     goodput: Estimate
     """Eq. 2 with weights of 1: on-time share of services, throughput over that alone of others."""
-    prediction_error: float | None
-    """Median over tenants and cells, as the agent said."""
+    kernel_error: float | None
+    """Of predicted time, a median over tenants and cells, as the agent said."""
+    squad_error: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,8 @@ class _Reader:
             if has_best_effort and self.scenario.promises
             else UNKNOWN,
             self._each(cells, self._goodput),
-            _prediction_error(cells),
+            _median_said(cells, "prediction_error"),
+            _median_said(cells, "squad_error"),
         )
 
     def _each(self, cells: Sequence[Cell], figure: Callable[[Cell], float]) -> Estimate:
@@ -219,11 +221,11 @@ class _Reader:
         )
 
 
-def _prediction_error(cells: Sequence[Cell]) -> float | None:
+def _median_said(cells: Sequence[Cell], figure: str) -> float | None:
     found = [
-        tenant["prediction_error"]
+        tenant[figure]
         for cell in cells
         for tenant in cell.status.get("tenants", [])
-        if tenant.get("prediction_error") is not None
+        if tenant.get(figure) is not None
     ]
     return percentile(found, 50.0) if found else None

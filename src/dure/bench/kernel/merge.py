@@ -154,16 +154,22 @@ def _errors(scenarios: Sequence[ScenarioFigures]) -> list[Verdict]:
         for figures in scenarios
         for row, why in figures.failed.items()
     ]
-    predicted = [
-        (figures.scenario.name, row.row, row.prediction_error)
+    return [*found, *_predicted(scenarios, "squad"), *_predicted(scenarios, "kernel")]
+
+
+def _predicted(scenarios: Sequence[ScenarioFigures], what: str) -> list[Verdict]:
+    """How well time was predicted, where the agent said it."""
+    said = [
+        f"({figures.scenario.name}) {row.row}: {error:.1%}"
         for figures in scenarios
         for row in figures.rows
-        if row.prediction_error is not None
+        if (error := row.squad_error if what == "squad" else row.kernel_error) is not None
     ]
-    if predicted:
-        words = "; ".join(f"({pair}) {row}: {error:.1%}" for pair, row, error in predicted)
-        found.append(Verdict("median error of predicted kernel time", words, passed=None))
-    return found
+    return (
+        [Verdict(f"median error of predicted {what} time", "; ".join(said), passed=None)]
+        if said
+        else []
+    )
 
 
 def _data(figures: ScenarioFigures) -> dict[str, Any]:
