@@ -47,6 +47,11 @@ SATURATED = 0.95
 UNSEEN = 2.0
 """Of several that share a GPU each window shows one; of three on an H200 one was unseen for 2.3 s.
 So silence lasts so many times longer for each of them before it is the end."""
+GAPS_SHARE = 0.05
+"""Who leaves the GPU idle for more of its time than this has gaps that are worth to be filled: two
+that share a GPU lose 7 to 12 % of it, and of each gap samples show only a part."""
+ALONE_SHARE = 0.75
+"""Who did less of its work than this alone has not shown whether it has gaps."""
 RUNS_ON_NS = 1_500_000_000
 """Who is still seen to compute when it has been held for so long runs a kernel that cannot be
 stopped: samples tell of 1.1 s ago at most."""
@@ -107,6 +112,12 @@ class Activity:
     """Part of the GPU's time it uses when it may."""
     runs_on_ns: int | None = None
     """Since when it is known to compute whether it is held or not; None: it is not."""
+    _idle: bool = False
+    """It computes, and the last table showed nothing at all on its GPU."""
+    _idle_ns: float = 0.0
+    """For how long that was so within its burst."""
+    _freed_ns: int = 0
+    """When it was let go last."""
     _base_bytes: int = 0
     _others: float = 0.0
     _rivals: int = 0
@@ -139,6 +150,15 @@ class Activity:
         return self.phase is Phase.COMPUTE or self.phase is Phase.INPUT
 
     @property
+    def gaps(self) -> bool | None:
+        """Whether its burst leaves the GPU idle for a good part of its time; None: that does not
+        show, as others compute beside it."""
+        ran_ns = self.input_ns - (self.ahead_ns if self.launched else 0.0)
+        if self._idle_ns > GAPS_SHARE * ran_ns:
+            return True
+        return False if self.work_ns >= ALONE_SHARE * ran_ns else None
+
+    @property
     def fair_share(self) -> float:
         """Part of the GPU's time it can get beside those who compute there, too."""
         return 1.0 / (1.0 + self._others)
@@ -146,7 +166,7 @@ class Activity:
     def let_go(self, now_ns: int, *, launch: bool) -> None:
         """It was held and may go on; `launch`: with its input copied, for its turn."""
         self._alive_ns = max(self._alive_ns, now_ns)
-        self._kept_ns = None
+        self._freed_ns, self._kept_ns = now_ns, None
         if launch and self.phase is Phase.INPUT:
             self.work_ns, self.launched, self.ahead_ns = 0.0, True, self.input_ns
         elif not launch:
@@ -160,6 +180,7 @@ class Activity:
         if held or elapsed <= 0 or not self.active:
             return
         self.input_ns += elapsed
+        self._idle_ns += elapsed if self._idle else 0
         self.work_ns += elapsed / (1 + self._others)
         if self._works(now_ns):
             self._alive_ns = now_ns
@@ -175,6 +196,7 @@ class Activity:
         if rose or before - look.memory_bytes >= RISE_BYTES or self._works(look.now_ns):
             self._alive_ns = look.now_ns
         if self.active:
+            self._notice_idling(look, kept=kept)
             self._notice_running_on(look.now_ns, kept=kept)
             return self._go_on(look, rose, settings, kept=kept)
         self._kept_ns = self.runs_on_ns = None
@@ -190,8 +212,15 @@ class Activity:
             self.launched, self.launch_ns = False, None
             self._straight = rose and look.now_ns >= self._deaf_until_ns
             self._first_work = self._faint = self._echo = None
-            self._late = False
+            self._late = self._idle = False
+            self._idle_ns = 0.0
         return None
+
+    def _notice_idling(self, look: Look, *, kept: bool) -> None:
+        """Whether nothing at all is on its GPU; who was let go just now does not show yet."""
+        idle = look.utilization <= WORK_SHARE and not self._works(look.now_ns)
+        fresh = kept or look.now_ns - self._freed_ns < LONGEST_WINDOW_NS
+        self._idle = idle and not fresh and self.phase is Phase.COMPUTE
 
     def _notice_running_on(self, now_ns: int, *, kept: bool) -> None:
         """Whether it computes though it has been held for longer than samples lag."""
@@ -298,7 +327,8 @@ class Activity:
         length = round(self.work_ns - silence_ns)
         if length <= 0 or self._late:
             return None
-        return Burst(self.peak_bytes, length, self.launched, self.duty)
+        gaps = True if silence_ns else self.gaps
+        return Burst(self.peak_bytes, length, self.launched, self.duty, gaps)
 
     def _works(self, now_ns: int) -> bool:
         """Whether the last sample shows work, and of this burst."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
 
-from dure.domain.units import MIB
+from dure.domain.units import MIB, NS_PER_S
 
 STEPS_PER_DOUBLING = 2
 """Peaks that differ by less than about 40 % are one size of a task."""
@@ -15,6 +15,10 @@ IMAGES = 256
 ANSWERS_KEPT = 1024
 LENGTHS_KEPT = 7
 """Lengths of bursts the median is taken of."""
+LONGER = 1.25
+"""Two bursts in a row that are so many times longer than that say that they have become longer."""
+LONGER_NS = NS_PER_S // 2
+"""If only they are longer by so much, too: samples lag, and short lengths are not known so well."""
 SAME_PEAK = 0.95
 """Memory from this part of a remembered peak on counts as having reached it."""
 
@@ -33,6 +37,9 @@ class ImageRecord:
     """Part of the GPU's time used in bursts, alone."""
     inputs_ns: tuple[int, ...] = ()
     """Time from the allocation to the first launch, of those that were not held in between."""
+    gaps: bool | None = None
+    """Whether bursts leave the GPU idle now and then, or their end shows only by that; None: not
+    known."""
 
     @property
     def input_ns(self) -> int | None:
@@ -42,11 +49,11 @@ class ImageRecord:
     @property
     def burst_ns(self) -> int | None:
         """The usual length of a burst."""
-        return _usual(self.held_lengths_ns or self.lengths_ns)
+        return _usual(self.held_lengths_ns or self.lengths_ns, self.gaps is False)
 
     def left_ns(self, held: bool) -> int | None:
         """The usual length of a burst, counted from its launch or from its input copy."""
-        return _usual(self.held_lengths_ns if held else self.lengths_ns)
+        return _usual(self.held_lengths_ns if held else self.lengths_ns, self.gaps is False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ class Burst:
     held: bool
     """It began at the launch: the input had been copied before it was let go."""
     share: float | None
+    gaps: bool | None = None
+    """It left the GPU idle now and then, or at its end and kept its memory; None: not known."""
 
 
 @dataclass(slots=True)
@@ -96,8 +105,15 @@ class History:
                 lengths_ns=lengths,
                 held_lengths_ns=held,
                 share=burst.share if burst.share is not None else record.share,
+                gaps=burst.gaps if burst.gaps is not None else record.gaps,
             )
         )
+
+    def learn_gaps(self, image: str, memory_bytes: int) -> None:
+        """A task of some kind that is known leaves the GPU idle within a burst."""
+        record = self.find(image, memory_bytes)
+        if record is not None and record.gaps is not True:
+            self._keep(replace(record, gaps=True))
 
     def learn_input(self, image: str, memory_bytes: int, input_ns: int) -> None:
         """Take in the time from one allocation to the launch after it."""
@@ -142,9 +158,14 @@ class History:
 
 
 @lru_cache(maxsize=ANSWERS_KEPT)
-def _usual(lengths_ns: tuple[int, ...]) -> int | None:
-    """Asked for every container at every look."""
-    return round(median(lengths_ns)) if lengths_ns else None
+def _usual(lengths_ns: tuple[int, ...], follow: bool) -> int | None:
+    """Asked for every container at every look; `follow`: soon takes longer ones for usual, since an
+    end that comes before it is due shows at once."""
+    if not lengths_ns:
+        return None
+    usual_ns, longer_ns = round(median(lengths_ns)), min(lengths_ns[-2:])
+    longer = longer_ns > max(LONGER * usual_ns, usual_ns + LONGER_NS)
+    return longer_ns if follow and longer else usual_ns
 
 
 def _size(peak_bytes: int) -> int:

@@ -83,3 +83,14 @@ class Rooms:
 
 def _lack(shortage: Shortage) -> int:
     return shortage.needed_bytes - shortage.free_bytes
+
+
+def will_take(unit: Unit, now_ns: int, grace_ns: int, promise_ns: int) -> bool:
+    """Whether a unit may still take the memory it is expected to need."""
+    ended_ns = unit.activity.ended_ns
+    if unit.activity.active:
+        return True
+    if ended_ns is not None:
+        return now_ns - ended_ns < grace_ns
+    started_ns = max(track.seen_ns for track in unit.tracks)
+    return unit.activity.memory_bytes == 0 and now_ns - started_ns < promise_ns

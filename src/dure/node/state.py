@@ -230,6 +230,8 @@ class NodeState:
             lag_ns,
         )
         burst = activity.look(look, self.settings, kept=unit.kept)
+        if activity.gaps and activity.active:
+            self.history.learn_gaps(unit.image, activity.memory_bytes)
         if activity.launch_ns is not None:
             # With no more memory than a context it says how long that took to make.
             if activity.memory_bytes >= self.settings.context_bytes:

@@ -1,5 +1,6 @@
 """Units: what is paused and let go as one, a container or a whole compose project."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NewType
 
@@ -40,6 +41,10 @@ class Unit:
     """Past its admission; never held for memory again in this life."""
     turn_ns: int | None = None
     """Since when it has its turn; None: it has none."""
+    ahead_of: frozenset[UnitKey] = frozenset()
+    """Whose end was near when its turn came: it may have to give that back."""
+    waited_ns: int = 0
+    """How long it had waited by then."""
     used_ns: int = 0
     """How long it has had turns since it queued up."""
     seen_ticks: int = 0
@@ -116,6 +121,19 @@ class Unit:
         if self.turn_ns is not None:
             self.used_ns += now_ns - self.turn_ns
             self.turn_ns = None
+
+    def go_ahead_of(self, ending: Iterable["Unit"], now_ns: int) -> None:
+        """Its turn comes while these others are about to end."""
+        self.ahead_of = frozenset(
+            each.key for each in ending if not each.gpus.isdisjoint(self.gpus)
+        )
+        self.waited_ns = now_ns - self.wait_ns if self.wait_ns is not None else self.carried_ns
+
+    def went_ahead_of(self, other: "Unit") -> bool:
+        """Whether it has its turn because another was about to end, which still has its own."""
+        if other.key not in self.ahead_of or self.turn_ns is None or other.turn_ns is None:
+            return False
+        return other.turn_ns < self.turn_ns
 
     @property
     def gripped(self) -> bool:

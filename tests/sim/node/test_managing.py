@@ -2,12 +2,13 @@
 
 import pytest
 
+from dure.node.history import ImageRecord
 from dure.node.settings import NodeSettings
 from dure.sim.node.faults import Deed, Fault, FaultKind, PersonAct
-from dure.sim.node.model import GpuModel
+from dure.sim.node.model import SECOND_H200, GpuModel
 from dure.sim.node.modes import MODES
 from dure.sim.node.results import NodeResult
-from dure.sim.node.steps import Allocate, HostWork, Kernel
+from dure.sim.node.steps import Allocate, Free, HostWork, Kernel, Loop
 from tests.sim.node.worlds import GB, MS, S, container, outcome, products
 
 MANAGED = [name for name, mode in MODES.items() if mode.strategy is not None]
@@ -143,3 +144,21 @@ def test_who_shared_the_gpu_with_kernels_that_ran_on_is_not_taken_for_a_light_on
     result = outcome(*products(4), mode="dure-docker", gpus=(fast,), experienced=True)
     assert result.pauses > 0
     assert not any("runs beside others" in what for _, _, what in result.decisions)
+
+
+@pytest.mark.parametrize("gpu", [GpuModel(), SECOND_H200], ids=["fitted", "second"])
+@pytest.mark.parametrize("mode", DURE)
+def test_trainers_that_take_longer_than_was_known_stay_queued(mode: str, gpu: GpuModel) -> None:
+    step = Loop(700, (Kernel(20 * MS), HostWork(MS)))
+    jobs = [
+        container(f"job-{n}", Allocate(4 * GB), step, Free(), image="job", start_ns=n * 100 * MS)
+        for n in range(3)
+    ]
+    known = ImageRecord("job", 4 * GB + gpu.context_bytes, (10 * S,), (10 * S,), gaps=False)
+    settings = NodeSettings(history=(known,))
+    plain = outcome(*jobs, gpus=(gpu,))
+    queued = outcome(*jobs, mode=mode, gpus=(gpu,), settings=settings)
+    assert queued.mean_s is not None
+    assert plain.mean_s is not None
+    assert queued.mean_s < 0.72 * plain.mean_s, "one after another would be 0.67"
+    assert queued.makespan_s <= plain.makespan_s

@@ -12,7 +12,7 @@ from dure.domain.containers import PauseWay
 from dure.domain.ids import GpuUuid
 from dure.domain.units import NS_PER_MS, NS_PER_S, format_duration
 from dure.node.activity import SATURATED, Phase
-from dure.node.memory import Rooms
+from dure.node.memory import Rooms, will_take
 from dure.node.strategies.base import Plan, Say, Scene, Verdict
 from dure.node.strategies.breaks import Breaks
 from dure.node.strategies.forecast import OVERLONG, Forecast
@@ -50,6 +50,8 @@ class _Round:
     """Inputs that are being copied to each GPU."""
     served: dict[GpuUuid, int] = field(default_factory=dict)
     """GPUs on which services run beside, who feel each one more that computes, and their class."""
+    ending: list[Unit] = field(default_factory=list)
+    """Who has its turn and is about to end: the next one goes ahead of that."""
     wakes: list[int] = field(default_factory=list)
 
     def count_inputs(self, waiting: list[Unit]) -> None:
@@ -150,7 +152,7 @@ class DureStrategy:
         rooms = Rooms(loads, settings.memory_reserve_bytes)
         newcomers = set(fresh)
         for unit in (*scene.units, *scene.bystanders):
-            if unit not in newcomers and _will_take(
+            if unit not in newcomers and will_take(
                 unit, scene.now_ns, settings.grace_ns, settings.promise_ns
             ):
                 rooms.promise(unit, scene.history)
@@ -194,6 +196,7 @@ class DureStrategy:
         """Give turns in order; returns those who wait, next one first."""
         scene = now.scene
         self._pass_on(now, long)
+        self._take_back(now, long)
         having = [unit for unit in long if _has_turn(unit, scene)]
         waiting = [unit for unit in long if not _has_turn(unit, scene)]
         ahead_ns = sum(now.forecast.left_ns(unit) or UNKNOWN_AHEAD_NS for unit in having)
@@ -215,6 +218,17 @@ class DureStrategy:
             if any(now.ready(other) and not unit.gpus.isdisjoint(other.gpus) for other in long):
                 unit.end_turn(now.scene.now_ns)
 
+    def _take_back(self, now: _Round, long: list[Unit]) -> None:
+        """Who was let go ahead of an end that did not come gives its turn back, keeps its place and
+        waits on: else both would share the GPU for as long as nobody else comes."""
+        for unit in long:
+            if not unit.ahead_of or now.scene.now_ns < unit.must_go_until_ns:
+                continue
+            before = [other for other in long if unit.went_ahead_of(other)]
+            if not _runs_on(unit, now.scene) and any(map(now.forecast.overruns, before)):
+                unit.end_turn(now.scene.now_ns)
+                unit.carried_ns = unit.waited_ns
+
     def _keep_turn(self, now: _Round, unit: Unit, rivals: list[Unit]) -> Verdict:
         """Whether a unit goes on with its turn; `rivals` wait for it, the next one first."""
         if not rivals:
@@ -227,6 +241,7 @@ class DureStrategy:
         if left_ns is not None:
             lead_ns = now.forecast.lead_ns(unit, rivals[0], not unit.gpus.isdisjoint(now.served))
             if left_ns <= lead_ns:
+                now.ending.append(unit)
                 return Verdict(Say.GO, "its burst is about to end")
             wait_ns = round((left_ns - lead_ns) / unit.activity.fair_share)
             now.wakes.append(now.scene.now_ns + max(LEAST_WAKE_NS, wait_ns))
@@ -276,6 +291,7 @@ class DureStrategy:
             if free and not self._breaks_for(now, unit):
                 now.verdicts[unit.key] = Verdict(Say.GO, "its turn has come")
                 unit.turn_class = effective_class(unit, scene.now_ns, settings)
+                unit.go_ahead_of(now.ending, scene.now_ns)
                 now.take(unit)
                 now.add_input(unit)
                 continue
@@ -376,17 +392,11 @@ def _settled(unit: Unit, forecast: Forecast) -> bool:
 
 def _has_turn(unit: Unit, scene: Scene) -> bool:
     """Whether a unit goes on as it is; so does one whose kernel runs on though it is held."""
-    since_ns = unit.activity.runs_on_ns
-    runs_on = since_ns is not None and scene.now_ns - since_ns < scene.settings.turn_ns
+    runs_on = _runs_on(unit, scene)
     return unit.turn_ns is not None or scene.now_ns < unit.must_go_until_ns or runs_on
 
 
-def _will_take(unit: Unit, now_ns: int, grace_ns: int, promise_ns: int) -> bool:
-    """Whether a unit may still take the memory it is expected to need."""
-    ended_ns = unit.activity.ended_ns
-    if unit.activity.active:
-        return True
-    if ended_ns is not None:
-        return now_ns - ended_ns < grace_ns
-    started_ns = max(track.seen_ns for track in unit.tracks)
-    return unit.activity.memory_bytes == 0 and now_ns - started_ns < promise_ns
+def _runs_on(unit: Unit, scene: Scene) -> bool:
+    """Whether a unit was seen to compute though it was held, not long ago."""
+    since_ns = unit.activity.runs_on_ns
+    return since_ns is not None and scene.now_ns - since_ns < scene.settings.turn_ns

@@ -6,7 +6,7 @@ from dure.domain.containers import PauseWay
 from dure.domain.ids import GpuUuid
 from dure.domain.units import NS_PER_S, format_duration
 from dure.node.activity import Phase
-from dure.node.history import SAME_PEAK, ImageRecord
+from dure.node.history import LONGER_NS, SAME_PEAK, ImageRecord
 from dure.node.strategies.base import Scene
 from dure.node.units import Unit
 
@@ -26,6 +26,10 @@ MOST_LEAD = 0.3
 """The next is never let go before this part of a burst is left."""
 OVERLONG = 2.0
 """A burst so many times longer than known is of another kind, and its end is unknown."""
+OVERRUN = 1.1
+"""A burst so many times longer than known that still computes is not about to end: nobody can tell
+when it will. Lengths of one kind of task are learned to within some per cent. Nor does it pay to
+take back who was let go for that where it is longer by less than `LONGER_NS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +114,20 @@ class Forecast:
         length_ns = self._length_ns(unit)
         if length_ns is not None and not _launched(unit) and self.without_input(unit):
             return length_ns  # its time so far went into its context: all of the burst is to come
-        if length_ns is None or unit.activity.work_ns > OVERLONG * length_ns:
+        if length_ns is None or unit.activity.work_ns > OVERLONG * length_ns or self.overruns(unit):
             return None
         return max(0, round(length_ns - unit.activity.work_ns))
+
+    def overruns(self, unit: Unit) -> bool:
+        """Whether a burst lasts longer than was known, and may be waited for: bursts like it leave
+        no gaps, which others would fill, and its end will show at once."""
+        activity, record = unit.activity, unit.record(self.scene.history)
+        if activity.phase is not Phase.COMPUTE or activity.gaps is True or record is None:
+            return False
+        length_ns = self._length_ns(unit) if record.gaps is False else None
+        if length_ns is None:
+            return False
+        return activity.work_ns > max(OVERRUN * length_ns, length_ns + LONGER_NS)
 
     def _length_ns(self, unit: Unit) -> int | None:
         """Of the present burst, counted as its work is: from the launch or from the input copy."""
