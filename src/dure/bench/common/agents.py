@@ -55,7 +55,11 @@ class AgentProcess:
                 stdout=stream,
                 stderr=stream,
             )
-        self._await()
+        try:
+            self._await()
+        except BaseException:
+            self.__exit__(None, None, None)  # nobody else would end it
+            raise
         return self
 
     def __exit__(
@@ -114,11 +118,13 @@ class AgentProcess:
             except AgentUnreachableError:
                 client.close()
                 time.sleep(_POLL_S)
+            except BaseException:
+                client.close()
+                raise
             else:
                 self._client = client
                 return
         said = " / ".join(self.said(3)) or "silent"
-        self.__exit__(None, None, None)
         words = " ".join(self._arguments)
         raise AgentFailedError(
             f"`dure agent {words}` did not start ({said})", "run it by hand, or `dure doctor`"
