@@ -110,12 +110,14 @@ class Host:
             self.answer()
         return asked
 
-    def answer(self, error: str | None = None) -> None:
+    def answer(self, error: str | None = None, *, restless: bool = False) -> None:
         """Answer everything that was asked for."""
         while self.due:
             asked = self.due.pop(0)
             if isinstance(asked, Pause):
-                self.send(PauseEnded(self.now_ns, asked.container, asked.way, error))
+                way = asked.way
+                ended = PauseEnded(self.now_ns, asked.container, way, error, restless=restless)
+                self.send(ended)
             else:
                 self.send(ResumeEnded(self.now_ns, asked.container, error))
 

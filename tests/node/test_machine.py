@@ -1,6 +1,7 @@
 """Rules that hold under every strategy: who may be paused, by whose word, and for how long."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -484,3 +485,32 @@ def test_pause_and_resume_are_asked_for_once() -> None:
     assert host.order("resume") == ["b"]
     kinds = [type(each) for each in host.due]
     assert kinds == [Pause, Resume]
+
+
+def test_who_does_not_come_to_rest_in_time_is_tried_again_soon_and_then_seldom() -> None:
+    settings = NodeSettings(ways=(PauseWay.CUDA_LOCK,), unpausable_ns=3 * NS_PER_S)
+    host = Host(settings, prompt=False)
+    busy(host, "a", "b")
+    told: list[int] = []
+    failed_ns: list[int] = []
+    while len(told) < 5:
+        if host.due:
+            failed_ns.append(host.now_ns)
+            host.answer("it did not come to rest", restless=True)
+            host.paused.clear()
+            told.append(len(host.told()))
+        host.run(10 * MS, every_ns=10 * MS)
+    waits_s = [round((after - before) / NS_PER_S, 1) for before, after in pairwise(failed_ns)]
+    assert waits_s == [0.5, 1.0, 2.0, 3.0]
+    assert told == [0, 0, 0, 1, 1]
+    assert "left alone" in host.told()[0]
+
+
+def test_who_came_to_rest_at_last_is_held() -> None:
+    host = Host(NodeSettings(ways=(PauseWay.CUDA_LOCK,)), prompt=False)
+    busy(host, "a", "b")
+    host.answer("it did not come to rest", restless=True)
+    host.paused.clear()
+    host.prompt = True
+    host.run(600 * MS)
+    assert set(host.paused) == {"b"}

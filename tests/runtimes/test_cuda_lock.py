@@ -19,7 +19,7 @@ from dure.runtimes.cgroups import Freezer, started_ticks
 from dure.runtimes.cuda_driver import CudaDriver, DriverHangsError, LockState
 from dure.runtimes.cuda_lock import CudaLockPauser, mps_runs, unlock_all
 from dure.runtimes.docker import DockerRuntime, Place
-from dure.runtimes.errors import StillHeldError
+from dure.runtimes.errors import RestlessError, StillHeldError
 from dure.runtimes.inspection import GpuNames
 from tests.docker_bed import Bed, docker_bed  # noqa: F401
 from tests.emulator.driving import Emulator
@@ -232,6 +232,21 @@ def test_a_newcomer_that_cannot_be_locked_yet_is_tried_again(
     assert later not in pauser.held_pids(CONTAINER.id)
     fake.behave("fine")
     _soon(lambda: later in fake.locked())
+    pauser.resume(CONTAINER)
+    assert fake.locked() == set()
+    pauser.close()
+
+
+def test_who_does_not_come_to_rest_in_time_may_be_locked_soon(
+    fake: FakeDriver, group: Group, driver: CudaDriver
+) -> None:
+    group.add()
+    fake.behave("refuse")
+    pauser = _pauser(group, driver)
+    with pytest.raises(RestlessError, match="did not come to rest"):
+        pauser.pause(CONTAINER)
+    fake.behave("fine")
+    pauser.pause(CONTAINER)
     pauser.resume(CONTAINER)
     assert fake.locked() == set()
     pauser.close()

@@ -85,6 +85,8 @@ class PauseEnded:
     """Why it did not work; None: the container is paused now."""
     still_held: bool = False
     """It did not work, and an earlier pause, or half of this one, is in effect all the same."""
+    restless: bool = False
+    """It did not work as the container did not come to rest in time: it may soon."""
 
 
 @dataclass(frozen=True, slots=True)

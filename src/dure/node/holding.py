@@ -14,6 +14,9 @@ COPY_WAITED_NS = 20 * NS_PER_MS
 
 The lock itself takes 0.5 ms, writing it down before some milliseconds.
 """
+MOST_DOUBLINGS = 16
+"""Of the time for which who did not come to rest is left alone; it is bounded long before."""
+RESTLESS = "it did not come to rest when it was to be paused, and is tried again soon"
 FREEZES_KEPT = 5
 """Of the last freezes, to know how long one takes."""
 
@@ -136,7 +139,7 @@ def paused(state: NodeState, track: Track, event: PauseEnded) -> list[NodeInstru
     """A pause took effect, or failed."""
     if event.error is not None:
         return _not_paused(state, track, event)
-    track.way = event.way
+    track.way, track.restless = event.way, 0
     if track.grip is Grip.TAKING:
         track.grip = Grip.HELD
         unit = state.unit_of(track)
@@ -174,8 +177,16 @@ def _not_paused(state: NodeState, track: Track, event: PauseEnded) -> list[NodeI
     if track.by_person:
         track.by_person = track.person_paused = False
         return [Tell(track.id, f"'{name}' could not be paused: {event.error}")]
-    track.unpausable_until_ns = state.now_ns + state.settings.unpausable_ns
-    first = not track.unpausable
+    alone_ns = state.settings.unpausable_ns
+    if event.restless:
+        soon_ns = state.settings.restless_ns << min(track.restless, MOST_DOUBLINGS)
+        track.restless += 1
+        if soon_ns < alone_ns:
+            track.unpausable_until_ns = state.now_ns + soon_ns
+            track.unpausable = track.unpausable or RESTLESS
+            return []
+    track.unpausable_until_ns = state.now_ns + alone_ns
+    first = track.unpausable in ("", RESTLESS)
     track.unpausable = f"pausing it failed: {event.error}"
     return [Tell(track.id, f"'{name}' is left alone: {track.unpausable}")] if first else []
 

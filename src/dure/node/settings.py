@@ -47,6 +47,9 @@ class NodeSettings:
     """When letting go is tried again after it failed."""
     unpausable_ns: int = 30 * NS_PER_S
     """How long a container that could not be paused is left alone."""
+    restless_ns: int = 500 * NS_PER_MS
+    """The same where it only did not come to rest in time, as twenty contexts at once take 3 to 4 s
+    and a lock waits for 4 s; each time in a row it is left alone for twice as long, up to that."""
 
     # Looking
 

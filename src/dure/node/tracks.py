@@ -56,6 +56,8 @@ class Track:
     hands_off_until_ns: int = 0
     unpausable_until_ns: int = 0
     unpausable: str = ""
+    restless: int = 0
+    """How often in a row it did not come to rest when it was to be paused."""
     stopping: bool = False
     shimmed: bool = False
     """Its program runs under the shim: level 1 schedules it."""

@@ -25,13 +25,14 @@ from dure.runtimes.cuda_driver import (
     explain,
 )
 from dure.runtimes.docker import Place
-from dure.runtimes.errors import StillHeldError
+from dure.runtimes.errors import RestlessError, StillHeldError
 
 _log = logging.getLogger(__name__)
 
 LOCK_WAIT_S = 4.0
 """The lock waits for the copy that runs: 1.15 s measured for 19,456² float32 from pageable memory,
-so three times that and some."""
+so three times that and some. It waits for the making of a CUDA context, too, of which twenty at
+once take 3 to 4 s each: who does not come to rest in time is tried again soon (`RestlessError`)."""
 OLDEST_DRIVER = 12080
 """CUDA 12.8, driver 570: the first with the process lock."""
 _SWEEP_S = 0.08
@@ -241,7 +242,10 @@ class CudaLockPauser:
             return True
         if answer.code in (Result.INVALID_VALUE, Result.OPERATING_SYSTEM):
             return False
-        raise DureError(f"process {pid} cannot be locked ({explain(answer)})")
+        said = f"process {pid} cannot be locked ({explain(answer)})"
+        if answer.code == Result.NOT_READY:
+            raise RestlessError(said)
+        raise DureError(said)
 
     def _under_mps(self) -> bool:
         now = time.monotonic()

@@ -23,7 +23,7 @@ from dure.domain.node_events import (
 )
 from dure.domain.node_instructions import NodeInstruction, Pause, PollEvery, Resume, WakeAt
 from dure.runtimes.docker_errors import PauseUnsupportedError
-from dure.runtimes.errors import StillHeldError
+from dure.runtimes.errors import RestlessError, StillHeldError
 from dure.runtimes.simulated import SimulatedPauser
 from tests.agent.containers.stand import ScriptedMachine, Stand, container, table, wait_for
 
@@ -398,6 +398,10 @@ def test_a_pause_that_could_not_be_noted_as_done_is_one_all_the_same(
     wait_for("nothing owed", lambda: stand.owed() == ())
 
 
+def _resumed(machine: ScriptedMachine) -> list[ResumeEnded]:
+    return [event for event in machine.seen if isinstance(event, ResumeEnded)]
+
+
 def _full(*_: object) -> None:
     raise DureError("the disk is full")
 
@@ -437,6 +441,41 @@ def test_a_frozen_one_is_not_left_to_a_person_where_the_journal_would_let_it_go(
     monkeypatch.undo()
     wait_for("it runs", lambda: stand.runtime.runs(B.id))
     wait_for("nothing owed", lambda: stand.owed() == ())
+
+
+@pytest.mark.parametrize("kind", [RestlessError, DureError])
+def test_the_machine_is_told_who_did_not_come_to_rest_in_time(
+    make: MakeStand, monkeypatch: pytest.MonkeyPatch, kind: type[DureError]
+) -> None:
+    pause = Pause(A.id, PauseWay.CUDA_LOCK, FAR_NS + time.monotonic_ns(), "test")
+    stand, machine = _scripted(make, pause, ways=(PauseWay.CUDA_LOCK,))
+
+    def fail(*_: object) -> None:
+        raise kind("it did not come to rest")
+
+    monkeypatch.setattr(type(stand.pausers[PauseWay.CUDA_LOCK]), "pause", fail)
+    stand.begin(A)
+    wait_for("an answer", lambda: _ended(machine))
+    assert [event.restless for event in _ended(machine)] == [kind is RestlessError]
+
+
+def test_who_was_let_go_is_known_to_run_though_the_journal_is_full(
+    make: MakeStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pause = Pause(A.id, PauseWay.DOCKER, FAR_NS + time.monotonic_ns(), "test")
+    stand, machine = _scripted(make, pause)
+    stand.begin(A)
+    wait_for("it is held", lambda: _ended(machine))
+    monkeypatch.setattr(stand.journal, "forget", _full)
+    machine.answer = _once(Resume(A.id, "test"))
+    stand.manager.person(TimePassed)
+    wait_for("an answer", lambda: _resumed(machine))
+    assert [event.error for event in _resumed(machine)] == [None]
+    assert stand.runtime.runs(A.id)
+    assert [owed.container for owed in stand.owed()] == [A.id]
+    monkeypatch.undo()
+    wait_for("nothing owed", lambda: stand.owed() == ())
+    assert len(_resumed(machine)) == 1
 
 
 def test_the_end_of_a_held_container_is_known_though_the_journal_is_full(

@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 
 _LATE_NS = 500 * NS_PER_MS
 """A deadline this far past was missed by the machine: then it is kept without it."""
+_WRITE_UP_NS = 500 * NS_PER_MS
+"""Between two tries to write down what could not be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Hands:
     """Everything that runs. `paused` is true only of what is not Dure's to let go."""
     _lanes: Lanes = field(init=False)
     _held: dict[ContainerId, Held] = field(default_factory=dict)
+    _write_ns: int = 0
 
     def __post_init__(self) -> None:
         self._lanes = Lanes(self.pausers, self.journal, self.report)
@@ -163,7 +166,11 @@ class Hands:
         self._lanes.ask(ResumeAsked(container, by_person=True))
 
     def keep_deadlines(self, now_ns: int) -> None:
-        """The machine lets go in time; where it does not, this does."""
+        """The machine lets go in time; where it does not, this does. What the journal could not be
+        told before, a full disk, say, it is told now."""
+        if now_ns >= self._write_ns:
+            self._write_ns = now_ns + _WRITE_UP_NS
+            self._lanes.write_up()
         for id_, held in list(self._held.items()):
             if now_ns > held.resume_by_ns + _LATE_NS and not self.busy(id_):
                 _log.error("container %s is past its deadline and is let go", self.name(id_))
@@ -203,7 +210,7 @@ class Hands:
             self._held[id_] = Held(done.way, now_ns)
         elif not self.busy(id_):
             self._held.pop(id_, None)
-        yield PauseEnded(now_ns, id_, done.way, done.error, done.still_held)
+        yield PauseEnded(now_ns, id_, done.way, done.error, done.still_held, done.restless)
         if done.still_held and asked.by_person:
             # The machine takes it for held by the person, who would have to let it go.
             yield ResumedByOthers(now_ns, id_)

@@ -17,7 +17,7 @@ from dure.domain.containers import Container, PauseWay
 from dure.domain.errors import DureError
 from dure.domain.ids import ContainerId
 from dure.runtimes.docker_errors import AlreadyPausedError, PauseUnsupportedError
-from dure.runtimes.errors import StillHeldError
+from dure.runtimes.errors import RestlessError, StillHeldError
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +61,8 @@ class Done:
     """It never can be: its runtime does not know how."""
     still_held: bool = False
     """It could not be paused as asked, and is (or may be) held by this way: it is to be let go."""
+    restless: bool = False
+    """It could not be paused since it did not come to rest in time: soon it may."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,8 @@ class Lanes:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     """The journal has one writer at a time."""
+    _unwritten: dict[ContainerId, PauseWay | None] = field(default_factory=dict)
+    """Who runs, or is gone, and is owed by the journal all the same, and by which way."""
 
     def ask(self, asked: Asked) -> None:
         """Do it when all that this container was asked before is done."""
@@ -124,13 +128,29 @@ class Lanes:
         """Write down that nothing is owed to a container any more."""
         with self._writing:
             self.journal.forget(container)
+            self._unwritten.pop(container, None)
 
-    def _try_to_forget(self, container: ContainerId) -> None:
-        """The same where it is no reason to stop: what stays owed is let go though it runs."""
+    def _try_to_forget(self, container: ContainerId, way: PauseWay | None = None) -> None:
+        """The same where it is no reason to stop: it is tried again, as what stays owed would be
+        let go at its deadline, whoever has paused it by then."""
         try:
             self.forget(container)
         except DureError as error:
             _log.warning("container %s stays owed: %s", container[:12], error)
+            with self._writing:
+                self._unwritten[container] = way
+
+    def write_up(self) -> None:
+        """Try again to write down what could not be written."""
+        if not self._unwritten:
+            return
+        with self._writing:
+            for container in list(self._unwritten):
+                try:
+                    self.journal.forget(container)
+                except DureError:
+                    return  # the others cannot be written either
+                del self._unwritten[container]
 
     def busy(self, container: ContainerId) -> bool:
         """Whether something is under way."""
@@ -186,7 +206,7 @@ class Lanes:
                 return Done(asked, before, str(error), still_held=True)
             before = None
         errors: list[str] = []
-        others = unable = False
+        others = unable = restless = False
         for way in asked.ways:
             try:
                 self._intend(asked, way, held=way is before)
@@ -198,17 +218,19 @@ class Lanes:
                 errors.append(f"{way.value}: {error}")
                 others = others or isinstance(error, AlreadyPausedError)
                 unable = isinstance(error, PauseUnsupportedError)
-                self._try_to_forget(asked.container.id)
+                restless = restless or isinstance(error, RestlessError)
+                self._try_to_forget(asked.container.id, way)
                 continue
             self._write_done(asked.container, way)
             return Done(asked, way)
-        return Done(asked, asked.ways[0], "; ".join(errors), others, unable)
+        return Done(asked, asked.ways[0], "; ".join(errors), others, unable, restless=restless)
 
     def _intend(self, asked: PauseAsked, way: PauseWay, *, held: bool) -> None:
         """Write down what comes; where that fails, what is held already stays owed as it is."""
         try:
             with self._writing:
                 self.journal.intend(asked.container, way, asked.resume_by_ns)
+                self._unwritten.pop(asked.container.id, None)  # it is owed for good again
         except DureError as error:
             if held:
                 raise StillHeldError(error.what, error.remedy) from error
@@ -241,10 +263,10 @@ class Lanes:
             if way is PauseWay.CUDA_LOCK:
                 self.pausers[way].resume(asked.container)
                 self._try_to_forget(id_)  # to open a lock that is open does nothing
-            elif way is PauseWay.DOCKER:
+            elif PauseWay.DOCKER in (way, self._unwritten.get(id_)):
                 self.forget(id_)  # else the person's pause would be ended as one of Dure's
         except DureError as error:
-            return Done(asked, way or PauseWay.DOCKER, str(error), still_held=True)
+            return Done(asked, way or PauseWay.DOCKER, str(error), still_held=way is not None)
         try:
             if way is not PauseWay.DOCKER:
                 self.pausers[PauseWay.DOCKER].pause(asked.container)
@@ -266,7 +288,8 @@ class Lanes:
             self.pausers[way].resume(asked.container)
         except DureError as error:
             return Done(asked, way, str(error))
-        self.forget(asked.container.id)
+        # It runs: that this could not be written down is no reason to let it go again and again.
+        self._try_to_forget(asked.container.id, way)
         return Done(asked, way)
 
 
