@@ -16,7 +16,7 @@ STEP = 1
 
 @compiled
 def more(number):
-    return number + STEP
+    return max(number, 0) + STEP
 """
 CALLING = """
 from dure.fleet.compiled import compiled
@@ -51,8 +51,9 @@ def _load(folder: Path, name: str) -> ModuleType:
     ("changed", "found"),
     [
         (CALLED.replace("STEP = 1", "STEP = 2"), 6),
-        (CALLED.replace("number + STEP", "number + 7"), 16),
-        (CALLED.replace("number + STEP", "number * STEP"), 2),
+        (CALLED.replace("+ STEP", "+ 7"), 16),
+        (CALLED.replace("+ STEP", "* STEP"), 2),
+        (CALLED.replace("max(", "min("), 2),
     ],
 )
 def test_a_change_in_a_called_function_of_another_file_counts(

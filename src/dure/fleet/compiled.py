@@ -2,11 +2,12 @@
 
 Compiled code is kept on disk, and made anew when the function changes, or one that it calls, in
 whatever file, or a number that ended up in it. (The compiler's own check looks at one file alone.)
+Functions are called by their own names: one that is reached through its module is not followed.
 """
 
 import hashlib
 from collections.abc import Callable, Iterator
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -53,15 +54,27 @@ def _parts(function: FunctionType, seen: set[FunctionType]) -> Iterator[str]:
     if function in seen:
         return
     seen.add(function)
-    code, home = function.__code__, function.__module__
-    numbers = [each for each in code.co_consts if isinstance(each, int | float)]
-    yield f"{home}.{function.__qualname__} {code.co_code.hex()} {numbers}"
-    for name in code.co_names:
-        value = function.__globals__.get(name)
-        if isinstance(value, Dispatcher):
-            yield from _parts(cast(FunctionType, value.py_func), seen)
-        elif isinstance(value, int | float):
-            yield f"{home}.{name} {value!r}"
+    home = function.__module__
+    yield f"{home}.{function.__qualname__} {function.__defaults__}"
+    for code in _codes(function.__code__):
+        # Code has names by number: `min` in place of `max` changes the names alone.
+        constants = [each for each in code.co_consts if not isinstance(each, str | CodeType)]
+        names = (code.co_names, code.co_varnames)
+        yield f"{home}.{function.__qualname__} {code.co_code.hex()} {constants} {names}"
+        for name in code.co_names:
+            value = function.__globals__.get(name)
+            if isinstance(value, Dispatcher):
+                yield from _parts(cast(FunctionType, value.py_func), seen)
+            elif isinstance(value, int | float | tuple):
+                yield f"{home}.{name} {value!r}"
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """That of a function, and of comprehensions within it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
 
 
 def straight(function: Callable[_P, _R], *example: _P.args, **_: _P.kwargs) -> Callable[_P, _R]:
