@@ -125,6 +125,21 @@ def test_patience_does_not_grow_while_nobody_asks() -> None:
     assert web.strict_patience > 0.1
 
 
+@pytest.mark.parametrize(("latency_ms", "grows"), [(3, True), (19, False)])
+def test_patience_comes_back_where_few_ask(latency_ms: int, grows: bool) -> None:
+    made = machine(policy="slo")
+    web = made.tracks[WEB.id]
+    left: dict[int, float] = {}
+    for number in range(101, 1200):
+        late = int(number == 501)
+        asked = served("web", requests=1, latency_ns=latency_ms * NS_PER_MS, late=late)
+        tick(made, number, asked if number % 5 == 1 else reading("web"), working("job"))
+        left[number] = web.strict_patience
+    assert web.attainment.seldom_asked(), "ten requests a second"
+    assert left[700] < 0.5 * left[500], "one of them was late"
+    assert (left[1199] > 2 * left[700]) == grows
+
+
 def test_a_risk_of_the_device_or_of_a_stranger_changes_nothing() -> None:
     made = machine()
     for tenant in (None, TenantId("nobody")):

@@ -164,6 +164,15 @@ class Attainment:
         """How many times over the latency target is kept with a margin; 1: nothing is known."""
         return self._headroom * _NEAR_TARGET if math.isfinite(self._headroom) else 1.0
 
+    def seldom_asked(self) -> bool:
+        """Whether too few requests come for the short window to say how far the target is."""
+        return math.isinf(self._headroom)
+
+    def kept_of_late(self) -> bool:
+        """Whether the long window keeps the latency target with a margin."""
+        promise = self.slo.latency
+        return promise is not None and self.latency_ns() < _NEAR_TARGET * promise.target_ns
+
     def _measure_headroom(self) -> float:
         if self.slo.latency is None or self._short.requests < _FEW_REQUESTS:
             return math.inf
