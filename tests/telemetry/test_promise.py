@@ -60,6 +60,17 @@ def test_a_load_that_jumped_beyond_what_can_be_served_stays_a_risk() -> None:
     assert seen[-1] > 49.0
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_level_near_the_limit_is_not_raised_and_withdrawn_by_turns(seed: int) -> None:
+    watch, raised, withdrawn = PromiseWatch(TENANT, "latency"), False, 0
+    for now_ns, reading in queue_readings([50.0] * 30 + [185.0] * 60, seed=seed):
+        if any(risk.kind is RiskKind.LOAD for risk in watch.observe(now_ns, reading) or []):
+            raised = True
+        elif watch.settled and raised:
+            raised, withdrawn = False, withdrawn + 1
+    assert withdrawn <= 1
+
+
 def test_requests_that_are_late_now_burn_the_allowance() -> None:
     found = risks([100.0] * 20 + [260.0] * 10)
     burning = [(at, risk) for at, risk in found if risk.kind is RiskKind.BURN]

@@ -37,6 +37,9 @@ _SURE_SLOPE = 4.0
 3 would be taken for a rise several times an hour."""
 _SURE = 0.9
 """Confidence from which on it is a risk."""
+_UNLIKELY = 0.5
+"""Confidence below which a risk that was raised is withdrawn; in between it stays as it is, else a
+level near its limit would be raised and withdrawn by turns."""
 _STEP_SURE = 15.0
 """How much better than a line, in variances of a bin, a step explains a window if it is one: the
 best of all places for a step fits scatter along a line better by a few."""
@@ -168,7 +171,7 @@ class PromiseWatch:
     def _growing(self) -> Risk | None:
         limit = self.limit_per_s()
         best = self._standing(limit)
-        self.settled = False
+        jumped = False
         for swings in self._swings:
             rates = self.bins.rates_per_s(swings.bins)
             if len(rates) < swings.bins or rates.sum() * BIN_S < _FEW_REQUESTS:
@@ -177,7 +180,7 @@ class PromiseWatch:
             line = fit_line(rates, BIN_S, variance)
             swings.learn(line)
             if since_step(rates, variance, _STEP_SURE) >= _SETTLED_BINS:
-                self.settled = True
+                jumped = True
                 continue
             line = replace(line, slope_variance=line.slope_variance + swings.variance)
             if line.slope_score < _SURE_SLOPE:
@@ -185,9 +188,9 @@ class PromiseWatch:
             sure = line.above(limit, HORIZON_S, _LIMIT_DEVIATION * limit)
             if best is None or sure > best[0]:
                 best = (sure, line)
+        self.settled = jumped and (best is None or best[0] < _UNLIKELY)
         if best is None or best[0] < _SURE:
             return None
-        self.settled = False
         return self._load_risk(best[0], best[1], limit)
 
     def _standing(self, limit: float) -> tuple[float, Line] | None:
