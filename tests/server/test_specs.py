@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dure.api.policies import PolicySpec
 from dure.domain.errors import InputError
 from dure.domain.fleet.accounts import FeedKind, TenantKind
 from dure.domain.fleet.clusters import ClusterClass
@@ -145,6 +146,12 @@ def test_a_policy_changes_what_it_says_and_nothing_else() -> None:
     dated = replace(row, spec={"periodStart": "1970-01-01T01:00:00Z"})
     assert specs.policy_of(dated).period_start_ns == HOUR_NS
     assert policy.serving.defer is default.serving.defer is False
+
+
+@pytest.mark.parametrize("period", ["0h", "0.1ns"])
+def test_a_period_of_budgets_lasts(period: str) -> None:
+    with pytest.raises(ValueError, match="a period has to last"):
+        PolicySpec(period=period)
 
 
 def test_the_fleet_is_what_its_settings_say() -> None:

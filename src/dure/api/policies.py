@@ -16,9 +16,16 @@ from dure.api.base import (
     Positive,
     Size,
     WholeFromZero,
+    duration_ns,
     short_form,
 )
 from dure.kit.zones import UTC, zone_of
+
+
+def _lasts(text: str) -> str:
+    if duration_ns(text) <= 0:
+        raise ValueError("a period has to last; write for example '744h'")
+    return text
 
 
 class ClassPolicy(Document):
@@ -66,7 +73,7 @@ class PolicySpec(Document):
     forecast: bool | None = None
     carbon_budget_kg: AtLeastZero | None = None
     """Of the whole fleet in every period."""
-    period: Duration | None = None
+    period: Annotated[Duration, AfterValidator(_lasts)] | None = None
     period_start: Moment | None = None
     """When one of the periods begins, one after the other; left out: when the policy was made."""
     most_moves: WholeFromZero | None = None
