@@ -146,6 +146,8 @@ def test_kills_need_their_number_and_no_harm() -> None:
     assert passed(kills.verdicts({"isolated": part})) == [True]
     assert passed(kills.verdicts({"isolated": {**part, "killed": 19}})) == [False]
     assert passed(kills.verdicts({"mps": {**part, "errors": ["harmed"]}})) == [False]
+    first = {"killed": 0, "errors": ["victim0: not to be ended"], "done": {}}
+    assert passed(kills.verdicts({"mps": first})) == [False], "a failure is not left out"
 
 
 def test_finite_jobs_are_judged_by_their_mean_beside_mps() -> None:

@@ -130,7 +130,7 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
             not part["errors"] and part["killed"] >= KILLS,
         )
         for name, part in found.items()
-        if part["killed"]
+        if part["killed"] or part["errors"]
     ]
 
 
