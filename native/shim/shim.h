@@ -321,7 +321,9 @@ bool dure_capturing(cu_stream stream);
 
 /* ---- sync.c ---- */
 void dure_events_forget(void);
-/* memory.c, graphs.c: after a fork */
+
+/* ---- memory.c ---- */
+/* Give back what ends with a context. */
 void dure_memory_context_gone(struct dure_device *device, cu_context context);
 
 /* ---- books.c --------------------------------------------------------------------------------- */
@@ -346,7 +348,10 @@ void dure_books_map(uint64_t address, uint64_t bytes, uint64_t handle);
 struct dure_allocation dure_books_unmap(uint64_t *address, uint64_t end);
 /* All of a context ends; the bytes they had. */
 uint64_t dure_books_end(cu_context context, struct dure_device *device);
+/* After a fork, as all that are named so. */
 void dure_books_forget(void);
+
+/* ---- graphs.c ---- */
 void dure_graphs_forget(void);
 /* A number for an executable graph that no other ever had. */
 uint64_t dure_graph_id(cu_exec exec);

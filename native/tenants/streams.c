@@ -1,6 +1,5 @@
 /* Streams in a chain: each waits by event for the one before it, across many rounds. With --wrong
- * the
- * waits are left out, and the result must show it. */
+ * the waits are left out, and the result must show it. */
 #include <pthread.h>
 #include <stdlib.h>
 
