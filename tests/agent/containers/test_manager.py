@@ -11,6 +11,7 @@ import pytest
 
 from dure.domain.containers import Container, PauseWay
 from dure.domain.errors import DureError
+from dure.domain.ids import ContainerId
 from dure.domain.node_events import (
     ContainerStarted,
     NodeEvent,
@@ -476,6 +477,33 @@ def test_who_was_let_go_is_known_to_run_though_the_journal_is_full(
     monkeypatch.undo()
     wait_for("nothing owed", lambda: stand.owed() == ())
     assert len(_resumed(machine)) == 1
+
+
+def test_a_failed_pause_that_stayed_owed_does_not_end_the_pause_of_a_person(
+    make: MakeStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far_ns = FAR_NS + time.monotonic_ns()
+    stand, machine = _scripted(
+        make,
+        Pause(A.id, PauseWay.DOCKER, far_ns, "test"),
+        Pause(A.id, PauseWay.DOCKER, far_ns, "a person paused it", by_person=True),
+        ways=(PauseWay.DOCKER,),
+    )
+    freezer, problems = stand.pausers[PauseWay.DOCKER], iter(["no room", None])
+    full, really_forget = iter([True, False]), stand.journal.forget
+
+    def forget(id_: ContainerId) -> None:
+        if next(full):
+            _full()
+        really_forget(id_)
+
+    assert isinstance(freezer, SimulatedPauser)
+    freezer.fails = lambda _: next(problems)
+    monkeypatch.setattr(stand.journal, "forget", forget)
+    stand.begin(A)
+    wait_for("two answers", lambda: len(_ended(machine)) == 2)
+    assert [event.error is None for event in _ended(machine)] == [False, True]
+    assert stand.owed() == ()
 
 
 def test_the_end_of_a_held_container_is_known_though_the_journal_is_full(

@@ -260,11 +260,14 @@ class Lanes:
         """As `docker pause` by hand: everybody sees it, and it outlasts the agent."""
         id_, way = asked.container.id, self.held.get(asked.container.id)
         try:
-            if way is PauseWay.CUDA_LOCK:
-                self.pausers[way].resume(asked.container)
-                self._try_to_forget(id_)  # to open a lock that is open does nothing
-            elif PauseWay.DOCKER in (way, self._unwritten.get(id_)):
+            if PauseWay.DOCKER in (way, self._unwritten.get(id_)):
                 self.forget(id_)  # else the person's pause would be ended as one of Dure's
+            else:
+                if way is not None:
+                    self.pausers[way].resume(asked.container)
+                # To open a lock that is open does nothing; of a container that is not held, a
+                # pause that failed may still be owed.
+                self._try_to_forget(id_)
         except DureError as error:
             return Done(asked, way or PauseWay.DOCKER, str(error), still_held=way is not None)
         try:
