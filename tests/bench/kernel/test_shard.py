@@ -1,6 +1,7 @@
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -8,10 +9,11 @@ from statistics import fmean
 import pytest
 
 from dure.bench.common.shelf import MACHINE
-from dure.bench.kernel.bed import Surroundings
+from dure.bench.kernel.bed import Bed, Surroundings
 from dure.bench.kernel.figures import figures_of
 from dure.bench.kernel.mps import CONTROL
 from dure.bench.kernel.orders import FINITE, POISSON, TRAIN, Order
+from dure.bench.kernel.rows import Row
 from dure.bench.kernel.scenarios import BenchScenario, BenchTenant, Role
 from dure.bench.kernel.shard import Settings, Shard
 from dure.bench.kernel.store import CALIBRATION, Store
@@ -180,6 +182,22 @@ def test_an_mps_daemon_that_does_not_start_fails_the_rows_that_need_it(
     store = Store(tmp_path / "toy")
     assert "MPS daemon" in store.failed()["mps"]
     assert store.has("time-slice", 0)
+
+
+def test_services_have_a_promise_when_their_processes_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By which the agent gives them their priority under MPS, for their lives."""
+    seen: dict[str, set[str]] = {}
+
+    def start(_: Bed, row: Row, targets_ms: Mapping[str, float]) -> None:
+        seen[row.name] = set(targets_ms)
+        raise WorkerError("nobody is started", "")
+
+    monkeypatch.setattr(Bed, "start", start)
+    settings = Settings(seconds=0.3, repeats=1, rows=("slo-mps",))
+    assert not Shard(SCENARIO, settings, tmp_path, lambda _: None).run(TOYS, {"gpu": "toy"})
+    assert seen["slo-mps"] == {"web"}
 
 
 def test_a_shard_is_not_begun_that_would_not_get_beyond_its_start(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ _SEEDS_PER_REPEAT = 100
 _CELL_SLACK_S = 3.0
 _START_S = 40.0
 """To start, build and warm up the tenants of a block."""
+_FIRST_TARGET_MS = 1000.0
+"""Of every service until a cell sets that of its row. Under MPS a process keeps the priority it was
+started with: one that was promised nothing by then would stay behind for its life."""
 SOLO_AGAIN = "solo-again"
 """A service alone once more at the end, to see whether the machine drifted."""
 
@@ -132,12 +135,15 @@ class Shard:
         """The rows whose workers start and warm up.
 
         All start and build at once, which takes the processor; only to warm up, which tunes, each
-        needs the GPU alone. Targets are not known yet: each cell sets those of its row.
+        needs the GPU alone. Targets are not known yet: each cell sets those of its row, and until
+        then services have some.
         """
         self.tell(f"starting tenants of {', '.join(row.name for row in rows)}")
         # who asks a worker for its surroundings waits for it to start: those come last
         by_wait = sorted(rows, key=lambda row: row.substrate is Substrate.MPS)
-        started = [row for row in by_wait if self._works(row.name, partial(bed.start, row, {}))]
+        services = [tenant.name for tenant in self.scenario.with_role(Role.SERVICE)]
+        first = dict.fromkeys(services if self.scenario.promises else (), _FIRST_TARGET_MS)
+        started = [row for row in by_wait if self._works(row.name, partial(bed.start, row, first))]
         bed.build(started)
         self.tell("built")
         warm = []
