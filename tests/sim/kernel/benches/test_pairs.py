@@ -9,6 +9,7 @@ from dure.domain.units import NS_PER_S
 from dure.sim.benches.report import BenchReport, silent
 from dure.sim.kernel.benches import pairs_measured as measured
 from dure.sim.kernel.benches.pairs import bench_pairs
+from dure.sim.kernel.benches.pairs_bound import most_beside
 from dure.sim.kernel.benches.pairs_fit import descend, fit_error, fitted_names
 from dure.sim.kernel.benches.pairs_run import BE, Case, run_case, training
 from dure.sim.kernel.load import ClosedLoop, TenantLoad
@@ -96,3 +97,13 @@ def test_the_error_of_a_fit_grows_with_wrong_physics() -> None:
     right = fit_error(Physics(), seeds=[1], run_s=0.5)
     slow = replace(Physics(), context_switch_ns=3_000_000)
     assert fit_error(slow, seeds=[1], run_s=0.5) > right
+
+
+def test_what_best_effort_can_reach_is_the_best_mix_that_serves_all_requests() -> None:
+    alone = measured.MeasuredRates("a", measured.SOLO, 100.0, None)
+    shared = measured.MeasuredRates("a", measured.MPS, 25.0, 0.8 * measured.BE_ALONE_PER_S)
+    in_turns = most_beside([alone])
+    assert in_turns.speed == pytest.approx(0.5)
+    beside = most_beside([alone, shared])
+    assert beside.speed == pytest.approx(0.8 * 2 / 3)
+    assert dict(beside.mix) == pytest.approx({measured.SOLO: 1 / 3, measured.MPS: 2 / 3})

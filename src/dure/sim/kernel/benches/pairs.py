@@ -15,6 +15,7 @@ from dure.sim.benches.report import (
     silent,
 )
 from dure.sim.kernel.benches import pairs_measured as measured
+from dure.sim.kernel.benches.pairs_bound import most_beside
 from dure.sim.kernel.benches.pairs_measured import Measured, MeasuredRates
 from dure.sim.kernel.benches.pairs_run import Case, Figures, run_case
 
@@ -118,7 +119,7 @@ def _report(rows: list[PairRow], rates: list[RateRow], seeds: Sequence[int]) -> 
             *(_grid(pair, [row for row in rows if row.measured.pair == pair]) for pair in "ab"),
             _rate_grid(rates),
         ),
-        verdicts=_verdicts(rows),
+        verdicts=(*_verdicts(rows), *_bounds([rate.measured for rate in rates])),
         figures={
             "seeds": list(seeds),
             "rows": [
@@ -270,3 +271,14 @@ def _over_solo(rows: list[PairRow]) -> Verdict:
         if row.measured.row in (*measured.GATED, measured.GREEN)
     ]
     return Verdict(f"p99 over p99 alone on ({CHECKED_PAIR})", "; ".join(parts), None)
+
+
+def _bounds(rates: Sequence[MeasuredRates]) -> list[Verdict]:
+    """What no mix of the measured ways of sharing can exceed."""
+    found = []
+    for pair in "ab":
+        bound = most_beside([rate for rate in rates if rate.pair == pair])
+        mix = " and ".join(f"{part:.0%} {way}" for way, part in bound.mix)
+        claim = f"measured rates of ({pair}): most best effort while the service's queue is bounded"
+        found.append(Verdict(claim, f"below {bound.speed:.3f} of that alone, by {mix}", None))
+    return found
