@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,15 +205,23 @@ def test_kills_of_the_agent_leave_no_container_behind(world: World, way: str, ki
     assert "Traceback" not in world.log()
 
 
+def _stopped_while_holding(world: World, agent: "subprocess.Popen[bytes]") -> bool:
+    """Stop the agent, which would let go without its watchdog, unless nobody is held by then."""
+    agent.send_signal(signal.SIGSTOP)
+    time.sleep(0.05)  # what it asked of Docker before may come now
+    if world.held() > 0 and world.owed():
+        return True
+    agent.send_signal(signal.SIGCONT)
+    return False
+
+
 def test_agent_and_watchdog_killed_together_are_made_up_for_at_the_next_start(
     world: World,
 ) -> None:
     world.start_agent("docker")
     assert world.agent is not None
     world.until_held()
-    while world.held() == 0 or not world.owed():  # it may be over already
-        time.sleep(0.01)
-    world.agent.send_signal(signal.SIGSTOP)  # else it would let go when the watchdog is gone
+    wait_for("one that stays held", partial(_stopped_while_holding, world, world.agent))
     os.kill(world.watchdog_pid(), signal.SIGKILL)
     world.kill_agent()
     time.sleep(0.3)
